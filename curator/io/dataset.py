@@ -1,0 +1,483 @@
+"""Where records live: reading dataset folders, and writing them so that any interruption leaves whole shards only."""
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from curator import log
+from curator.errors import CuratorError
+from curator.faults import fault_point
+from curator.io.manifest import (
+    MANIFEST,
+    PARTIAL,
+    FileEntry,
+    Fingerprint,
+    Manifest,
+    TaskResult,
+    digest_file,
+    first_difference,
+    write_atomic,
+)
+from curator.schema.record import (
+    QUARANTINE_SCHEMA,
+    cast_batch,
+    field_names,
+    filled_fields,
+    ids_digest,
+    row_bytes,
+    schema_from_json,
+    schema_to_json,
+    unify_schemas,
+)
+
+BATCH_ROWS = 8_192
+BATCH_BYTES = 64 << 20
+"""A batch, and so a row group, ends at this many rows or at the record that reaches this many bytes of text."""
+
+# Text columns hold few repeated values; a dictionary of them costs time and buys nothing. These repeat.
+_DICTIONARY_NAMES = {
+    "kind",
+    "role",
+    "name",
+    "status",
+    "by",
+    "open",
+    "close",
+    "step",
+    "rule",
+    "file",
+    "adapter",
+    "form",
+    "edited_by",
+    "mime",
+}
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One Parquet file of a dataset. `first_row` counts through the shards in manifest order."""
+
+    path: Path
+    num_rows: int
+    first_row: int
+
+    def batches(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Its row groups one at a time, cast to `schema`; `columns` are dotted paths, read without the rest."""
+        with pq.ParquetFile(self.path, memory_map=False, pre_buffer=False) as file:
+            for index in range(file.num_row_groups):
+                table = file.read_row_group(index, columns=None if columns is None else list(columns), use_threads=False)
+                batch = _one_batch(table)
+                yield batch if columns is not None else cast_batch(batch, schema)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    """The table as a single batch; a row group is at most `BATCH_BYTES` and one record, far below 2 GiB."""
+    batches = table.combine_chunks().to_batches()
+    if not batches:
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)
+    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+class Dataset:
+    """A complete dataset folder, or several read as one: rows in manifest order, one schema."""
+
+    def __init__(self, paths: Sequence[Path], manifests: Sequence[Manifest]) -> None:
+        self.paths = list(paths)
+        self.manifests = list(manifests)
+        self.schema = unify_schemas(
+            [schema_from_json(manifest.schema) for manifest in manifests], [str(path) for path in paths]
+        )
+        self.shards: list[Shard] = []
+        first_row = 0
+        for path, manifest in zip(paths, manifests, strict=True):
+            for entry in manifest.shards:
+                self.shards.append(Shard(path / entry.path, entry.rows, first_row))
+                first_row += entry.rows
+        self.num_rows = first_row
+
+    @classmethod
+    def open(cls, *paths: str | os.PathLike[str]) -> "Dataset":
+        """Open complete folders. Raises CuratorError for a folder that is missing, unfinished, newer or not ours."""
+        folders = [Path(path) for path in paths]
+        if len({folder.resolve() for folder in folders}) < len(folders):
+            raise CuratorError("the same folder is named twice", hint="name each input once")
+        return cls(folders, [Manifest.read(folder) for folder in folders])
+
+    @property
+    def path(self) -> Path:
+        return self.paths[0]
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.manifests[0]
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of everything in the (first) folder."""
+        return self.manifest.digest
+
+    def history(self) -> list[dict[str, Any]]:
+        """The passes behind these rows; of several folders, each folder's in turn."""
+        return [entry for manifest in self.manifests for entry in manifest.passes()]
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows in order, a row group at a time."""
+        for shard in self.shards:
+            yield from shard.batches(self.schema, columns)
+
+    def rejects(self) -> Iterator[pa.RecordBatch]:
+        """The rows that the last pass removed, with `drop` set."""
+        for path, manifest in zip(self.paths, self.manifests, strict=True):
+            for task in manifest.tasks:
+                for entry in task.rejects:
+                    yield from Shard(path / entry.path, entry.rows, 0).batches(self.schema)
+
+    def quarantine(self) -> Iterator[pa.RecordBatch]:
+        """The raw rows that the last pass could not turn into records."""
+        for path, manifest in zip(self.paths, self.manifests, strict=True):
+            for task in manifest.tasks:
+                for entry in task.quarantine:
+                    yield from Shard(path / entry.path, entry.rows, 0).batches(QUARANTINE_SCHEMA)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------
+
+
+def _dictionary_columns(schema: pa.Schema) -> list[str]:
+    """Parquet paths of the leaves worth a dictionary."""
+
+    def leaves(prefix: str, type_: pa.DataType) -> Iterator[str]:
+        if pa.types.is_struct(type_):
+            for field in type_:
+                yield from leaves(f"{prefix}.{field.name}", field.type)
+        elif pa.types.is_list(type_):
+            yield from leaves(f"{prefix}.list.element", type_.value_type)
+        else:
+            yield prefix
+
+    return [
+        path
+        for field in schema
+        for path in leaves(field.name, field.type)
+        if path.startswith("metadata.") or path.rpartition(".")[2] in _DICTIONARY_NAMES
+    ]
+
+
+class ShardWriter:
+    """One Parquet file whose bytes depend on its rows alone, not on how they arrived.
+
+    Row groups are cut at `BATCH_ROWS` rows or `BATCH_BYTES` bytes of text; each is written as one contiguous table,
+    because Parquet pages would otherwise break at the borders of the batches that came in.
+    """
+
+    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
+        self._folder, self._name, self._schema = folder, name, schema
+        self._temporary = folder / os.path.dirname(name) / f".tmp-{os.path.basename(name)}"
+        self._temporary.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = pq.ParquetWriter(
+            self._temporary,
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=_dictionary_columns(schema),
+            version="2.6",
+            data_page_version="1.0",
+        )
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self.num_rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; `batch` must have the writer's schema."""
+        has_text = "messages" in batch.schema.names
+        sizes = row_bytes(batch) if has_text else None
+        start = 0
+        while start < batch.num_rows:
+            room = BATCH_ROWS - self._pending_rows
+            stop = min(start + room, batch.num_rows)
+            if sizes is not None:
+                cumulative = sizes[start:stop].cumsum()
+                fitting = int((self._pending_bytes + cumulative < BATCH_BYTES).sum())
+                if fitting < stop - start:
+                    stop = start + fitting + 1
+                self._pending_bytes += int(sizes[start:stop].sum())
+            self._pending.append(batch.slice(start, stop - start))
+            self._pending_rows += stop - start
+            start = stop
+            if self._pending_rows >= BATCH_ROWS or self._pending_bytes >= BATCH_BYTES:
+                self._flush()
+
+    def _flush(self) -> None:
+        if not self._pending_rows:
+            return
+        table = pa.Table.from_batches(self._pending, schema=self._schema).combine_chunks()
+        self._writer.write_table(table, row_group_size=self._pending_rows)
+        self.num_rows += self._pending_rows
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+
+    def close(self) -> FileEntry:
+        """Finish the file under its final name and describe it."""
+        self._flush()
+        self._writer.close()
+        descriptor = os.open(self._temporary, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        fault_point("after_temporary_write")
+        final = self._folder / self._name
+        self._temporary.rename(final)
+        fault_point("after_rename")
+        return FileEntry(self._name, self.num_rows, final.stat().st_size, digest_file(final))
+
+
+class TaskWriter:
+    """Writes the shards, rejects and quarantine of one task and keeps its account.
+
+    A task that wrote no record still writes one empty shard, so that every folder carries its schema.
+    """
+
+    def __init__(self, folder: Path, result: TaskResult, schema: pa.Schema) -> None:
+        self._folder, self.result, self._schema = folder, result, schema
+        self._open: dict[str, ShardWriter] = {}
+        self._filled: set[str] = set()
+
+    def _writer(self, kind: str, name: str, schema: pa.Schema) -> ShardWriter:
+        if kind not in self._open:
+            self._open[kind] = ShardWriter(self._folder, f"{kind}/{name}.parquet", schema)
+        return self._open[kind]
+
+    def begin_shard(self, name: str) -> None:
+        """Start the data file `name`; the one before it ends."""
+        self._close("data", self.result.shards)
+        self._writer("data", name, self._schema)
+
+    def keep(self, batch: pa.RecordBatch) -> None:
+        """Rows that stay."""
+        if not batch.num_rows:
+            return
+        ledger = self.result.ledger
+        ledger.kept += batch.num_rows
+        ledger.kept_ids += ids_digest(batch.column("id").to_pylist())
+        self._filled |= filled_fields(batch)
+        self._open["data"].write(batch)
+
+    def reject(self, batch: pa.RecordBatch) -> None:
+        """Rows that were removed; `drop` must be set in every one."""
+        if not batch.num_rows:
+            return
+        ledger = self.result.ledger
+        drop = batch.column("drop")
+        if drop.null_count:
+            raise AssertionError("a rejected row does not say why")
+        for step, rule in zip(drop.field("step").to_pylist(), drop.field("rule").to_pylist(), strict=True):
+            key = f"{step}/{rule}"
+            ledger.dropped[key] = ledger.dropped.get(key, 0) + 1
+        ledger.dropped_ids += ids_digest(batch.column("id").to_pylist())
+        self._writer("rejects", self.result.name, self._schema).write(batch)
+
+    def quarantine(self, batch: pa.RecordBatch) -> None:
+        """Raw rows that could not become records (`QUARANTINE_SCHEMA`)."""
+        if not batch.num_rows:
+            return
+        ledger = self.result.ledger
+        for reason in batch.column("reason").to_pylist():
+            key = reason.partition(":")[0]
+            ledger.quarantined[key] = ledger.quarantined.get(key, 0) + 1
+        ledger.quarantined_ids += ids_digest(batch.column("id").to_pylist())
+        self._writer("quarantine", self.result.name, QUARANTINE_SCHEMA).write(batch)
+
+    def _close(self, kind: str, entries: list[FileEntry]) -> None:
+        if kind in self._open:
+            entries.append(self._open.pop(kind).close())
+
+    def close(self) -> TaskResult:
+        """Finish all files; the account must add up."""
+        self._close("data", self.result.shards)
+        self._close("rejects", self.result.rejects)
+        self._close("quarantine", self.result.quarantine)
+        ledger = self.result.ledger
+        ledger.kept_ids &= (1 << 128) - 1
+        ledger.dropped_ids &= (1 << 128) - 1
+        ledger.quarantined_ids &= (1 << 128) - 1
+        self.result.filled = sorted(self._filled)
+        if problem := ledger.problem():
+            raise CuratorError(f"{self._folder}: {self.result.label}: {problem}", hint="this is a bug in the step; please report it")
+        return self.result
+
+
+class OutputFolder:
+    """A folder while it is being written: the lock, what is finished already, and the manifest at the end."""
+
+    def __init__(self, path: Path, fingerprint: Fingerprint, lock: int) -> None:
+        self.path = path
+        self.fingerprint = fingerprint
+        self._lock = lock
+        self.finished: dict[str, TaskResult] = {}
+        self.complete: Manifest | None = None
+        """The manifest, when the folder was complete and sound before this run."""
+
+    @classmethod
+    def prepare(cls, path: Path, fingerprint: Fingerprint, overwrite: bool = False) -> "OutputFolder":
+        """Lock `path` and find out what is left to do.
+
+        Finished tasks are those whose files are on disk with the bytes that were recorded. A folder that was made
+        from other inputs or settings is refused, naming the first field that changed, unless `overwrite`.
+        """
+        if path.exists() and not path.is_dir():
+            raise CuratorError(f"{path} is a file", hint="name a folder for --out")
+        path.mkdir(parents=True, exist_ok=True)
+        folder = cls(path, fingerprint, _lock(path))
+        try:
+            folder._look(overwrite)
+        except BaseException:
+            folder.release()
+            raise
+        return folder
+
+    def _look(self, overwrite: bool) -> None:
+        previous, tasks, whole = self._previous()
+        if previous is not None and previous != self.fingerprint.to_json():
+            if not overwrite:
+                difference = first_difference(previous, self.fingerprint.to_json())
+                raise CuratorError(
+                    f"{self.path} was made with other inputs or settings: {difference}",
+                    hint="--overwrite replaces it, or choose another --out",
+                )
+            self._clear()
+            tasks, whole, previous = [], None, None
+        elif previous is None:
+            strays = [entry.name for entry in self.path.iterdir() if not entry.name.startswith(".")]
+            if strays and not overwrite:
+                raise CuratorError(
+                    f"{self.path} is not empty and not a dataset folder (it holds {sorted(strays)[0]})",
+                    hint="choose another --out, or --overwrite to replace it",
+                )
+            self._clear()
+        damaged = []
+        for task in tasks:
+            problems = [(entry, problem) for entry in task.files() if (problem := entry.problem(self.path))]
+            if problems:
+                damaged.append(task.name)
+                log.warn(f"{self.path / problems[0][0].path} {problems[0][1]}: it is written again")
+            else:
+                self.finished[task.name] = task
+        if whole is not None and not damaged:
+            self.complete = whole
+            return
+        if previous is None or whole is not None:
+            # Nothing here may be called complete while tasks are redone.
+            partial = self.path / PARTIAL
+            partial.mkdir(exist_ok=True)
+            write_atomic(partial / "fingerprint.json", json.dumps(self.fingerprint.to_json(), indent=1).encode())
+            for task in self.finished.values():
+                self.record(task)
+            (self.path / MANIFEST).unlink(missing_ok=True)
+
+    def _previous(self) -> tuple[dict[str, Any] | None, list[TaskResult], Manifest | None]:
+        if (self.path / MANIFEST).exists():
+            manifest = Manifest.read(self.path)
+            return manifest.fingerprint, manifest.tasks, manifest
+        partial = self.path / PARTIAL
+        if (partial / "fingerprint.json").exists():
+            tasks = [
+                TaskResult.from_json(json.loads(file.read_bytes())) for file in sorted(partial.glob("task-*.json"))
+            ]
+            return json.loads((partial / "fingerprint.json").read_bytes()), tasks, None
+        return None, [], None
+
+    def _clear(self) -> None:
+        for entry in self.path.iterdir():
+            if entry.name == _LOCK:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+
+    def record(self, result: TaskResult) -> None:
+        """Remember a finished task, so that a killed run does not redo it."""
+        write_atomic(self.path / PARTIAL / f"task-{result.name}.json", json.dumps(result.to_json()).encode())
+        self.finished[result.name] = result
+
+    def finish(
+        self,
+        order: Iterable[str],
+        schema: pa.Schema,
+        history: list[dict[str, Any]],
+        timing: dict[str, Any],
+        extra: dict[str, Any] | None = None,
+    ) -> Manifest:
+        """Write the manifest (last), sweep what an interrupted run left behind, and unlock."""
+        tasks = [self.finished[name] for name in order]
+        manifest = Manifest(self.fingerprint.to_json(), tasks, schema_to_json(schema), history, extra or {})
+        known = {entry.path for task in tasks for entry in task.files()}
+        for kind in ("data", "rejects", "quarantine"):
+            for file in (self.path / kind).glob("**/*"):
+                if file.is_file() and str(file.relative_to(self.path)) not in known:
+                    file.unlink()
+        (self.path / "data").mkdir(exist_ok=True)
+        write_atomic(self.path / "timing.json", json.dumps(timing, indent=1).encode())
+        fault_point("before_manifest")
+        write_atomic(self.path / MANIFEST, manifest.to_bytes())
+        shutil.rmtree(self.path / PARTIAL, ignore_errors=True)
+        self.release()
+        return manifest
+
+    def release(self) -> None:
+        """Unlock; the lock file goes with the lock."""
+        if self._lock >= 0:
+            (self.path / _LOCK).unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = -1
+
+
+_LOCK = ".lock"
+
+
+def _lock(path: Path) -> int:
+    """Hold the folder's lock file. Raises CuratorError when another process does (for longer than a second)."""
+    for _ in range(10):
+        descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            time.sleep(0.1)
+            continue
+        try:
+            if os.stat(path / _LOCK).st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        except FileNotFoundError:
+            pass
+        os.close(descriptor)
+    raise CuratorError(
+        f"{path} is being written by another process", hint="wait for it to end, or choose another --out"
+    )
+
+
+def check_columns(schema: pa.Schema, columns: Iterable[str], step: str) -> None:
+    """Raise CuratorError when a step reads a column that the input does not have."""
+    import difflib
+
+    names = field_names(schema)
+    for column in columns:
+        if not any(name == column or name.startswith(column + ".") for name in names):
+            close = difflib.get_close_matches(column, names, n=1, cutoff=0.6)
+            raise CuratorError(
+                f"{step} reads {column}, which the input does not have",
+                hint=f"did you mean {close[0]}?" if close else "a tag step may have to run first",
+            )

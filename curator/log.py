@@ -1,0 +1,74 @@
+"""What people read: everything here goes to stderr, never to stdout."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+_quiet = False
+
+
+def set_quiet(quiet: bool) -> None:
+    """Silence `info` and progress; warnings stay."""
+    global _quiet
+    _quiet = quiet
+
+
+def info(text: str) -> None:
+    if not _quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr, flush=True)
+
+
+class Progress(Protocol):
+    """A long part as it goes on."""
+
+    def advance(self, amount: float = 1) -> None: ...
+
+
+class _Lines:
+    """Progress where there is no terminal: one line at the start, at each tenth (ten seconds apart), at the end."""
+
+    def __init__(self, total: float, label: str, unit: str) -> None:
+        self.total, self.label, self.unit = total, label, unit
+        self.done = 0.0
+        self.last_time = time.monotonic()
+
+    def advance(self, amount: float = 1) -> None:
+        self.done += amount
+        now = time.monotonic()
+        if now - self.last_time >= 10 and self.done < self.total:
+            info(f"{self.label}: {self.done:,.0f} of {self.total:,.0f} {self.unit}")
+            self.last_time = now
+
+
+@contextmanager
+def progress(total: float, label: str, unit: str) -> Iterator[Progress]:
+    """Show a bar on a terminal, sparse lines elsewhere. `total` counts `unit`s (rows, bytes, steps)."""
+    if _quiet or not sys.stderr.isatty():
+        yield _Lines(total, label, unit)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    with bar:
+        task = bar.add_task(label, total=total)
+
+        class _Bar:
+            def advance(self, amount: float = 1) -> None:
+                bar.advance(task, amount)
+
+        yield _Bar()
