@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """A hint naming the closest known word, or all of them when none is close."""
+    """A hint naming the closest known word, or all of them when none is close and they are few."""
     known = sorted(known)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]}?"
-    return f"known: {', '.join(known)}" if known else None
+    return f"known: {', '.join(known)}" if 0 < len(known) <= 24 else None
 
 
 def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:

@@ -1,0 +1,182 @@
+"""Tasks on this machine: spawned worker processes, watched one by one, so that a dead one is named and never waited for."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from curator import log
+from curator.engine.base import Report, Task
+from curator.errors import CuratorError, PartialError
+
+_STOP_SECONDS = 5.0
+
+
+def default_workers() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def relax_gc() -> None:
+    """Batches hold many thousand small objects without cycles; collecting at the default rate costs a third of ingest."""
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)
+
+
+class LocalEngine:
+    """Runs tasks in `workers` processes, or in this one when one worker (or one task) is enough."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise CuratorError(f"--workers {workers}", hint="at least 1")
+        self.workers = workers or default_workers()
+
+    def run(self, tasks: Sequence[Task], report: Report) -> Iterator[tuple[Task, Any]]:
+        if min(self.workers, len(tasks)) <= 1:
+            relax_gc()
+            for task in tasks:
+                yield task, task.run(report)
+        else:
+            yield from _run_in_processes(tasks, report, min(self.workers, len(tasks)))
+
+
+class _Worker:
+    """One spawned process and the task it has."""
+
+    def __init__(self, context: multiprocessing.context.SpawnContext) -> None:
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.task: Task | None = None
+
+    def give(self, task: Task) -> None:
+        self.task = task
+        self.connection.send(task)
+
+    def stop(self) -> None:
+        if self.process.is_alive():
+            self.process.terminate()
+            self.process.join(_STOP_SECONDS)
+            if self.process.is_alive():
+                self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def _run_in_processes(tasks: Sequence[Task], report: Report, workers: int) -> Iterator[tuple[Task, Any]]:
+    context = multiprocessing.get_context("spawn")
+    waiting = deque(tasks)
+    failures: list[tuple[Task, CuratorError]] = []
+    done = 0
+    pool = [_Worker(context) for _ in range(workers)]
+    try:
+        for worker in pool:
+            worker.give(waiting.popleft())
+        while any(worker.task for worker in pool):
+            # A process that dies closes its pipe, so waiting on pipes and sentinels together can never hang.
+            busy = [worker for worker in pool if worker.task]
+            ready = set(wait([item for worker in busy for item in (worker.connection, worker.process.sentinel)]))
+            for worker in busy:
+                if worker.connection not in ready and worker.process.sentinel not in ready:
+                    continue
+                assert worker.task is not None
+                try:
+                    kind, value = worker.connection.recv()
+                except (EOFError, OSError):
+                    worker.process.join()
+                    failures.append((worker.task, _death(worker)))
+                    worker.task = None
+                    if waiting:
+                        pool[pool.index(worker)] = fresh = _Worker(context)
+                        fresh.give(waiting.popleft())
+                    continue
+                if kind == "progress":
+                    report(value)
+                    continue
+                task, worker.task = worker.task, None
+                if kind == "error":
+                    failures.append((task, value))
+                elif kind == "result":
+                    done += 1
+                    yield task, value
+                if waiting:
+                    worker.give(waiting.popleft())
+    finally:
+        for worker in pool:
+            worker.stop()
+    if failures:
+        raise _failure(failures, done)
+
+
+def _death(worker: _Worker) -> CuratorError:
+    code = worker.process.exitcode or 0
+    if code == -signal.SIGKILL:
+        how, hint = "was killed (signal 9)", "often the system is out of memory: try --workers 1; finished shards are kept"
+    elif code < 0:
+        how, hint = f"died of {signal.Signals(-code).name}", "finished shards are kept; run the same command to go on"
+    else:
+        how, hint = f"ended with exit code {code}", "finished shards are kept; run the same command to go on"
+    assert worker.task is not None
+    return CuratorError(f"the worker on {worker.task.label} {how}", hint=hint)
+
+
+def _failure(failures: list[tuple[Task, CuratorError]], done: int) -> CuratorError:
+    task, first = failures[0]
+    message = first.message if task.label in first.message else f"{task.label}: {first.message}"
+    if len(failures) > 1:
+        for other, error in failures[1:]:
+            log.warn(f"{other.label}: {error.message}")
+        message += f" (and {len(failures) - 1} more failed)"
+    kind = PartialError if done else type(first)
+    return kind(message, first.hint or "finished shards are kept; run the same command to go on")
+
+
+def _work(connection: Connection) -> None:
+    """The life of a worker: tasks come through the pipe until it closes."""
+    # Ctrl-C goes to the whole group; the parent decides and ends the workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    relax_gc()
+
+    def report(amount: float) -> None:
+        connection.send(("progress", amount))
+
+    while True:
+        try:
+            task = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            message = ("result", task.run(report))
+        except CuratorError as error:
+            message = ("error", error)
+        except MemoryError:
+            message = ("error", CuratorError("out of memory", hint="try --workers 1; finished shards are kept"))
+        except OSError as error:
+            message = ("error", disk_error(error))
+        except Exception as error:
+            detail = traceback.format_exc(limit=-3)
+            message = ("error", CuratorError(f"{type(error).__name__}: {error}", hint=f"a bug; where:\n{detail}"))
+        try:
+            connection.send(message)
+        except (BrokenPipeError, OSError):
+            return
+
+
+def disk_error(error: OSError) -> CuratorError:
+    """An operating-system error as a person can act on it."""
+    import errno
+
+    place = f"{error.filename}: " if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return CuratorError(
+            f"{place}no space left on the disk", hint="make room and run the same command; finished shards are kept"
+        )
+    if error.errno == errno.EACCES:
+        return CuratorError(f"{place}permission denied", hint="check who owns the folder")
+    return CuratorError(f"{place}{error.strerror or error}")

@@ -1,0 +1,201 @@
+"""What an adapter makes of a raw row, and the pieces that all adapters share."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+Fields = Mapping[str, msgspec.Raw]
+"""A raw row: top-level field to its JSON text as it came."""
+
+
+class BadRow(Exception):
+    """The row cannot become a record; the text is `reason: detail` and goes to quarantine with the row."""
+
+
+class Message(msgspec.Struct, gc=False):
+    """One turn, as in the record's `messages`."""
+
+    role: str
+    content: str | None = None
+    reasoning: str | None = None
+    tool_calls: str | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+    wrap: dict[str, str] | None = None
+    weight: float | None = None
+    images: list[dict[str, Any]] | None = None
+
+
+class Draft(msgspec.Struct, gc=False):
+    """What an adapter reads out of a raw row; ingest adds id, hash and provenance."""
+
+    messages: list[Message]
+    kind: str = "sft"
+    tools: str | None = None
+    rejected: list[Message] | None = None
+    metadata: dict[str, str | bool] = {}
+    loss_weight: float | None = None
+    used: tuple[str, ...] = ()
+    """Top-level fields that found a place; every other one goes to `extra`."""
+    left: dict[str, str] = {}
+    """Parts of used fields that found none, as field to JSON text; they go to `extra` too."""
+    form: dict[str, Any] = {}
+    """What export needs to restore the source object."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """Raw rows of one family. `takes` looks at the field names alone, so a file may mix families."""
+
+    name: str
+    takes: Callable[[frozenset[str]], bool]
+    convert: Callable[[Fields], Draft]
+    example: str
+    """A smallest raw row, for help and tests."""
+
+
+_text_or_null = msgspec.json.Decoder(str | None)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_rows = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_any = msgspec.json.Decoder()
+
+
+def raw_text(raw: msgspec.Raw) -> str:
+    """The JSON text of a value, as it came."""
+    return bytes(raw).decode()
+
+
+def kind_of(raw: msgspec.Raw) -> str:
+    """What a JSON value is: object, list, text, number, true/false or null."""
+    return {"{": "object", "[": "list", '"': "text", "t": "true/false", "f": "true/false", "n": "null"}.get(
+        raw_text(raw)[:1], "number"
+    )
+
+
+def text_of(fields: Fields, name: str, required: bool = True) -> str | None:
+    """The text in a field; null or absent is None. Raises BadRow when it is anything else, or absent and required."""
+    raw = fields.get(name)
+    if raw is None:
+        if required:
+            raise BadRow(f"no field: {name}")
+        return None
+    try:
+        value = _text_or_null.decode(raw)
+    except msgspec.ValidationError:
+        raise BadRow(f"wrong type: {name} is {kind_of(raw)}, expected text") from None
+    if value is None and required:
+        raise BadRow(f"wrong type: {name} is null, expected text")
+    return value
+
+
+def fields_of(raw: msgspec.Raw, name: str) -> dict[str, msgspec.Raw]:
+    """The fields of an object, each as JSON text."""
+    try:
+        return _fields.decode(raw)
+    except msgspec.ValidationError:
+        raise BadRow(f"wrong type: {name} is {kind_of(raw)}, expected object") from None
+
+
+def rows_of(raw: msgspec.Raw, name: str) -> list[dict[str, msgspec.Raw]]:
+    """The objects of a list, each as field to JSON text."""
+    try:
+        return _rows.decode(raw)
+    except msgspec.ValidationError:
+        raise BadRow(f"wrong type: {name} is {kind_of(raw)}, expected a list of objects") from None
+
+
+def value_of(raw: msgspec.Raw) -> Any:
+    """The decoded value."""
+    return _any.decode(raw)
+
+
+# Known roles in the wild and ours. A role that is not here is a bad row, never a guess.
+ROLE_NAMES = {
+    "user": "user",
+    "human": "user",
+    "User": "user",
+    "assistant": "assistant",
+    "gpt": "assistant",
+    "model": "assistant",
+    "chatgpt": "assistant",
+    "bot": "assistant",
+    "Assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+    "tool": "tool",
+    "observation": "tool",
+    "function": "tool",
+    "function_response": "tool",
+    "function_call": "assistant",
+    "tool_call": "assistant",
+}
+
+
+def role_of(name: str | None) -> str:
+    role = ROLE_NAMES.get(name or "")
+    if role is None:
+        raise BadRow(f"unknown role: {name!r}")
+    return role
+
+
+_TRACE = re.compile(r"(\s*<think>\s*)(.*?)(\s*</think>\s*)", re.DOTALL)
+
+
+def split_trace(message: Message) -> Message:
+    """Move a reasoning trace that opens the answer (`<think>...</think>`, once) into `reasoning`.
+
+    The marks with their white space stay in `wrap`, so open + reasoning + close + content is the text that came.
+    Anything that does not match exactly stays inline.
+    """
+    text = message.content
+    if text is None or message.reasoning is not None or "<think>" not in text[:64]:
+        return message
+    match = _TRACE.match(text)
+    if match is None or text.count("<think>") != 1 or text.count("</think>") != 1 or not match[2]:
+        return message
+    message.reasoning = match[2]
+    message.wrap = {"open": match[1], "close": match[3]}
+    message.content = text[match.end() :]
+    return message
+
+
+def metadata_of(fields: Fields, draft: Draft, name: str = "metadata") -> Draft:
+    """Take the person's own tags: the object in `metadata`, and a row's `id`.
+
+    Values that do not fit a metadata column (its type, or no such column) stay in `extra` verbatim, and the whole
+    object's key order in `form`.
+    """
+    from curator.schema.record import METADATA_FIELDS
+
+    if "id" in fields and "id" not in draft.used:
+        raw = fields["id"]
+        kind = kind_of(raw)
+        if kind in ("text", "number"):
+            draft.metadata = {**draft.metadata, "original_id": value_of(raw) if kind == "text" else raw_text(raw)}
+            draft.used = (*draft.used, "id")
+            draft.form = {**draft.form, "id": kind}
+    if name in fields and kind_of(fields[name]) == "object":
+        inner = fields_of(fields[name], name)
+        taken: dict[str, str | bool] = {}
+        for key, raw in inner.items():
+            wanted = METADATA_FIELDS.get(key)
+            if wanted is None or key in ("turn_issues", "split", "original_id"):
+                continue
+            kind = kind_of(raw)
+            if kind == "true/false" and key == "reasoning_trace" or kind == "text" and key != "reasoning_trace":
+                taken[key] = value_of(raw)
+        left = {key: raw_text(raw) for key, raw in inner.items() if key not in taken}
+        draft.metadata = {**draft.metadata, **taken}
+        draft.used = (*draft.used, name)
+        draft.form = {**draft.form, name: list(inner)}
+        if left:
+            draft.left = {**draft.left, name: object_text(left)}
+    return draft
+
+
+def object_text(parts: Mapping[str, str]) -> str:
+    """A JSON object from keys and the JSON text of their values."""
+    return "{" + ",".join(f"{msgspec.json.encode(key).decode()}:{text}" for key, text in parts.items()) + "}"

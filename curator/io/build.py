@@ -1,0 +1,289 @@
+"""From raw rows to Arrow: adapters are applied, ids and hashes given, and what fails is kept for quarantine."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from curator.errors import UsageError
+from curator.io.adapters import ADAPTERS
+from curator.io.adapters.base import Adapter, BadRow, Draft, Message, object_text, raw_text
+from curator.io.dataset import BATCH_BYTES
+from curator.io.raw import RawRow
+from curator.schema.check import did_you_mean
+from curator.schema.record import (
+    FIELD_TYPES,
+    HASH_TYPE,
+    METADATA_FIELDS,
+    QUARANTINE_SCHEMA,
+    content_hash,
+    ids_digest,
+    record_schema,
+)
+
+SHARD_BYTES = 64 << 20
+_BUILD_ROWS = 2_048
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceSettings:
+    """What a person says about a source besides where it lies."""
+
+    name: str
+    license: str | None = None
+    metadata: dict[str, str | bool | int | float] = dataclasses.field(default_factory=dict)
+    """Tags for every row of the source; a row's own value wins."""
+    fields: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Declared metadata fields: name to string, int, float or bool; filled from the row's field of that name."""
+    adapter: str | None = None
+    """Force one adapter instead of choosing by field names."""
+    shard_bytes: int = SHARD_BYTES
+    """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
+    max_record_bytes: int = 256 << 20
+
+    def __post_init__(self) -> None:
+        if not self.name or any(char in self.name for char in "/#!@ \t\n"):
+            raise UsageError(f"source name {self.name!r}", hint="letters, digits, - and _; it begins every record's id")
+        if self.adapter is not None and self.adapter not in ADAPTERS:
+            raise UsageError(f"no adapter {self.adapter!r}", hint=did_you_mean(self.adapter, ADAPTERS))
+        for field, type_ in self.fields.items():
+            if type_ not in FIELD_TYPES:
+                raise UsageError(f"--field {field}:{type_}: no such type", hint=f"one of {', '.join(FIELD_TYPES)}")
+            if field in METADATA_FIELDS:
+                raise UsageError(f"--field {field}: every record has this field", hint="rename yours")
+        for field in self.metadata:
+            if field not in METADATA_FIELDS and field not in self.fields:
+                raise UsageError(
+                    f"source {self.name}: metadata field {field} is not declared",
+                    hint=did_you_mean(field, [*METADATA_FIELDS, *self.fields]),
+                )
+        if self.shard_bytes < 1024 or self.max_record_bytes < 1024:
+            raise UsageError("shard_bytes and max_record_bytes must be at least 1024")
+
+    def schema(self) -> pa.Schema:
+        return record_schema({name: FIELD_TYPES[type_] for name, type_ in self.fields.items()})
+
+
+@dataclasses.dataclass
+class Built:
+    """Records and bad rows of a stretch of raw rows, in order."""
+
+    records: pa.RecordBatch
+    bad: pa.RecordBatch
+    num_rows: int
+    """Raw rows behind both."""
+    ids: int
+    """Multiset digest of the ids of all of them."""
+    first_offset: int
+    text_bytes: int
+    adapters: dict[str, int]
+
+
+_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class Builder:
+    """Builds records of one raw file. `file` is its relative path."""
+
+    def __init__(self, source: SourceSettings, file: str) -> None:
+        self._source = source
+        self._file = file
+        self._prefix = f"{source.name}/{file}#"
+        self._schema = source.schema()
+        self._chosen: dict[frozenset[str], Adapter] = {}
+
+    def build(self, rows: Iterable[RawRow]) -> Iterator[Built]:
+        """Stretches of at most 2,048 rows, 64 MiB and one shard of the input each."""
+        pending: list[RawRow] = []
+        pending_bytes = 0
+        for row in rows:
+            crosses = pending and row.byte_offset // self._source.shard_bytes != pending[0].byte_offset // self._source.shard_bytes
+            if crosses or len(pending) >= _BUILD_ROWS or pending_bytes >= BATCH_BYTES:
+                yield self._build(pending, pending_bytes)
+                pending, pending_bytes = [], 0
+            pending.append(row)
+            pending_bytes += len(row.data)
+        if pending:
+            yield self._build(pending, pending_bytes)
+
+    def _build(self, rows: list[RawRow], text_bytes: int) -> Built:
+        drafts: list[Draft] = []
+        places: list[RawRow] = []
+        names: list[str] = []
+        extras: list[str | None] = []
+        bad: list[tuple[RawRow, str]] = []
+        declared: list[dict[str, Any]] = []
+        for row in rows:
+            try:
+                adapter, draft, extra, own = self._draft(row)
+            except BadRow as error:
+                bad.append((row, str(error)))
+                continue
+            drafts.append(draft)
+            places.append(row)
+            names.append(adapter.name)
+            extras.append(extra)
+            declared.append(own)
+        adapters: dict[str, int] = {}
+        for name in names:
+            adapters[name] = adapters.get(name, 0) + 1
+        return Built(
+            self._batch(drafts, places, names, extras, declared),
+            self._bad_batch(bad),
+            len(rows),
+            ids_digest(f"{self._prefix}{row.row}" for row in rows),
+            rows[0].byte_offset,
+            text_bytes,
+            adapters,
+        )
+
+    def _draft(self, row: RawRow) -> tuple[Adapter, Draft, str | None, dict[str, Any]]:
+        if row.problem:
+            raise BadRow(row.problem)
+        try:
+            fields = _decoder.decode(row.data)
+            adapter = self._adapter(fields)
+            draft = adapter.convert(fields)
+            own = self._declared(fields, draft)
+            rest = {name: raw_text(raw) for name, raw in fields.items() if name not in draft.used}
+            rest |= draft.left
+        except msgspec.ValidationError:
+            raise BadRow("wrong type: the row is not an object") from None
+        except msgspec.DecodeError as error:
+            raise BadRow(f"not JSON: {_explain(row.data, error)}") from None
+        except UnicodeDecodeError as error:
+            raise BadRow(f"not UTF-8: byte {row.byte_offset + error.start:,}") from None
+        return adapter, draft, object_text(rest) if rest else None, own
+
+    def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
+        names = frozenset(fields)
+        adapter = self._chosen.get(names)
+        if adapter is None:
+            if self._source.adapter is not None:
+                adapter = ADAPTERS[self._source.adapter]
+                if not adapter.takes(names):
+                    raise BadRow(f"not {adapter.name}: fields are {_shown(names)}")
+            else:
+                adapter = next((candidate for candidate in ADAPTERS.values() if candidate.takes(names)), None)
+                if adapter is None:
+                    raise BadRow(f"no adapter: fields are {_shown(names)}")
+            self._chosen[names] = adapter
+        return adapter
+
+    def _declared(self, fields: Mapping[str, msgspec.Raw], draft: Draft) -> dict[str, Any]:
+        """Values of the fields a person declared; what does not fit the type stays in extra."""
+        values: dict[str, Any] = {}
+        for name, type_ in self._source.fields.items():
+            if name not in fields:
+                continue
+            value = msgspec.json.decode(fields[name])
+            wanted = {"string": str, "int": int, "float": (int, float), "bool": bool}[type_]
+            if isinstance(value, wanted) and (type_ == "bool" or not isinstance(value, bool)):
+                values[name] = value
+                draft.used = (*draft.used, name)
+        return values
+
+    def _batch(
+        self,
+        drafts: list[Draft],
+        places: list[RawRow],
+        adapters: list[str],
+        extras: list[str | None],
+        declared: list[dict[str, Any]],
+    ) -> pa.RecordBatch:
+        source, schema, count = self._source, self._schema, len(drafts)
+        hashes = [content_hash(draft.messages, draft.tools, draft.rejected) for draft in drafts]
+        constant = {"source": source.name, "license": source.license, **source.metadata}
+        metadata = [{**constant, **draft.metadata, **own} for draft, own in zip(drafts, declared, strict=True)]
+        metadata_type = schema.field("metadata").type
+        provenance_type = schema.field("provenance").type
+
+        def repeated(value: Any, type_: pa.DataType) -> pa.Array:
+            return pa.repeat(pa.scalar(value, type_), count)
+
+        columns = {
+            "id": pa.array([f"{self._prefix}{row.row}" for row in places], pa.string()),
+            "content_hash": pa.array(hashes, HASH_TYPE),
+            "kind": pa.array([draft.kind for draft in drafts], pa.string()),
+            "messages": message_lists([draft.messages for draft in drafts]),
+            "tools": pa.array([draft.tools for draft in drafts], pa.string()),
+            "rejected": message_lists([draft.rejected for draft in drafts]),
+            "metadata": pa.StructArray.from_arrays(
+                [pa.array([row.get(field.name) for row in metadata], field.type) for field in metadata_type],
+                fields=list(metadata_type),
+            ),
+            "loss_weight": pa.array([draft.loss_weight for draft in drafts], pa.float32()),
+            "extra": pa.array(extras, pa.string()),
+            "provenance": pa.StructArray.from_arrays(
+                [
+                    repeated(self._file, pa.string()),
+                    pa.array([row.row for row in places], pa.int64()),
+                    pa.array([row.byte_offset for row in places], pa.int64()),
+                    pa.array(adapters, pa.string()),
+                    repeated(0, pa.int32()),
+                    pa.array([msgspec.json.encode(draft.form).decode() for draft in drafts], pa.string()),
+                    repeated(None, pa.string()),
+                ],
+                fields=list(provenance_type),
+            ),
+        }
+        arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _bad_batch(self, bad: list[tuple[RawRow, str]]) -> pa.RecordBatch:
+        columns = [
+            [f"{self._prefix}{row.row}" for row, _ in bad],
+            [self._file] * len(bad),
+            [row.row for row, _ in bad],
+            [row.byte_offset for row, _ in bad],
+            [reason for _, reason in bad],
+            [row.data for row, _ in bad],
+        ]
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, QUARANTINE_SCHEMA, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)
+
+
+def message_lists(rows: list[list[Message] | None]) -> pa.ListArray:
+    """Messages of many records as one Arrow list array; None gives null."""
+    from curator.schema.record import IMAGE_TYPE, MESSAGE_TYPE, WRAP_TYPE
+
+    flat = [message for row in rows if row is not None for message in row]
+    lengths = np.fromiter((0 if row is None else len(row) for row in rows), np.int32, len(rows))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    children = [
+        pa.array([message.role for message in flat], pa.string()),
+        pa.array([message.content for message in flat], pa.string()),
+        pa.array([message.reasoning for message in flat], pa.string()),
+        pa.array([message.tool_calls for message in flat], pa.string()),
+        pa.array([message.tool_call_id for message in flat], pa.string()),
+        pa.array([message.name for message in flat], pa.string()),
+        pa.array([message.wrap for message in flat], WRAP_TYPE),
+        pa.array([message.weight for message in flat], pa.float32()),
+        pa.array([message.images for message in flat], pa.list_(IMAGE_TYPE)),
+    ]
+    values = pa.StructArray.from_arrays(children, fields=list(MESSAGE_TYPE))
+    nulls = np.fromiter((row is None for row in rows), bool, len(rows))
+    return pa.ListArray.from_arrays(
+        offsets, values, type=pa.list_(MESSAGE_TYPE), mask=pa.array(nulls) if nulls.any() else None
+    )
+
+
+def _shown(names: Iterable[str]) -> str:
+    names = sorted(names)
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "") if names else "none"
+
+
+def _explain(data: bytes, error: Exception) -> str:
+    """The decoder's message, and what the row looks like when that is a known mistake."""
+    text = str(error).removeprefix("JSON is malformed: ")
+    head = data.lstrip()[:2]
+    if head.startswith(b"{'"):
+        return f"{text}; it looks like a Python dictionary (single quotes)"
+    if b"NaN" in data or b"Infinity" in data:
+        return f"{text}; NaN and Infinity are not JSON"
+    if b"}{" in data:
+        return f"{text}; it looks like several objects without line breaks"
+    return text

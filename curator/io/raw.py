@@ -1,0 +1,489 @@
+"""Raw files: which container they are, read from content, and their rows with place and bytes; memory stays flat."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from curator import log
+from curator.errors import CuratorError
+
+BLOCK_BYTES = 8 << 20
+MAX_RECORD_BYTES = 256 << 20
+"""A raw row above this is quarantined: one record must fit a batch, and a batch memory."""
+KEPT_RAW_BYTES = 1 << 20
+"""Of a quarantined row that is too long, this much is kept; its length stands in the reason."""
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A file to ingest: where it is, and its path relative to what was named (which ids are made of)."""
+
+    path: str
+    relative: str
+    size: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """One raw row. `row` counts every row of the file from 0, `byte_offset` is in the decompressed bytes."""
+
+    row: int
+    byte_offset: int
+    data: bytes
+    problem: str | None = None
+    """Why the row cannot be read at all; `data` then holds what there is of it."""
+
+
+@dataclass(frozen=True)
+class Container:
+    """What a file is: compression (none, gzip, zstd) and layout (jsonl, array, csv, tsv, parquet)."""
+
+    compression: str
+    layout: str
+
+    def __str__(self) -> str:
+        return self.layout if self.compression == "none" else f"{self.layout} in {self.compression}"
+
+
+# --- finding files ------------------------------------------------------------------------------------------------
+
+
+def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Files behind paths, folders and globs as (path, relative path), sorted by relative path; and what was skipped.
+
+    A relative path starts at the folder that a glob or folder names, or at the common parent of files named one by
+    one. Names that begin with `.` or `_` are skipped unless given outright. Raises CuratorError for a pattern that
+    matches nothing.
+    """
+    import glob
+
+    named: list[str] = []
+    found: list[tuple[str, str]] = []
+    skipped: list[str] = []
+    for pattern in patterns:
+        if pattern == STDIN:
+            found.append((STDIN, STDIN))
+        elif os.path.isdir(pattern):
+            before = len(found)
+            for folder, folders, names in os.walk(pattern):
+                folders[:] = sorted(name for name in folders if name[0] not in "._")
+                for name in names:
+                    path = os.path.join(folder, name)
+                    (skipped.append(path) if name[0] in "._" else found.append((path, os.path.relpath(path, pattern))))
+            if len(found) == before:
+                raise CuratorError(f"{pattern} is an empty folder", hint=f"looked in {os.getcwd()}")
+        elif os.path.exists(pattern):
+            named.append(pattern)
+        elif any(char in pattern for char in "*?["):
+            base = _glob_base(pattern)
+            matches = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
+            hidden = [path for path in matches if os.path.basename(path)[0] in "._"]
+            skipped += hidden
+            matches = [path for path in matches if path not in set(hidden)]
+            if not matches:
+                raise CuratorError(f"no file matches {pattern}", hint=f"looked in {os.getcwd()}")
+            found += [(path, os.path.relpath(path, base)) for path in matches]
+        else:
+            raise CuratorError(f"{pattern}: no such file", hint=f"looked in {os.getcwd()}")
+    if named:
+        base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in named])
+        found += [(path, os.path.relpath(os.path.abspath(path), base)) for path in named]
+    files = sorted(dict.fromkeys(found), key=lambda item: item[1].encode())
+    for (_, first), (_, second) in zip(files, files[1:], strict=False):
+        if first == second:
+            raise CuratorError(f"two files would be called {first}", hint="ingest the folders one by one, under two names")
+    return files, sorted(skipped)
+
+
+def _glob_base(pattern: str) -> str:
+    parts = pattern.split("/")
+    for index, part in enumerate(parts):
+        if any(char in part for char in "*?["):
+            return "/".join(parts[:index]) or ("/" if pattern.startswith("/") else ".")
+    return os.path.dirname(pattern) or "."
+
+
+# --- opening and sniffing -----------------------------------------------------------------------------------------
+
+
+def open_bytes(path: str) -> tuple[IO[bytes], str]:
+    """The decompressed bytes of a file (`-` is stdin) and the compression, which magic bytes tell, not the name."""
+    file: IO[bytes] = sys.stdin.buffer if path == STDIN else open(path, "rb")  # noqa: SIM115 (the caller closes it)
+    buffered = io.BufferedReader(file, 1 << 20) if not hasattr(file, "peek") else file  # type: ignore[arg-type]
+    magic = buffered.peek(4)[:4]  # type: ignore[attr-defined]
+    if magic[:2] == b"\x1f\x8b":
+        return gzip.GzipFile(fileobj=buffered), "gzip"  # type: ignore[return-value]
+    if magic == b"\x28\xb5\x2f\xfd":
+        import zstandard
+
+        return zstandard.ZstdDecompressor().stream_reader(buffered, read_across_frames=True), "zstd"
+    for start, name in ((b"BZh", "bzip2"), (b"\xfd7zX", "xz"), (b"PK\x03\x04", "zip")):
+        if magic.startswith(start):
+            raise CuratorError(f"{path} is a {name} file, which is not read yet", hint="unpack it first, or use gz or zst")
+    return buffered, "none"
+
+
+_SPACE = b" \t\r\n"
+BOM = b"\xef\xbb\xbf"
+
+
+def sniff(path: str, head: bytes, compression: str) -> Container:
+    """The layout, from the first bytes (after decompression) and, for tables only, the name."""
+    if head[:4] == b"PAR1":
+        return Container(compression, "parquet")
+    text = head.removeprefix(BOM).lstrip(_SPACE)
+    name = path.lower().removesuffix(".gz").removesuffix(".zst")
+    if text[:1] == b"{":
+        return Container(compression, "jsonl")
+    if text[:1] == b"[":
+        return Container(compression, "array")
+    if name.endswith(".tsv"):
+        return Container(compression, "tsv")
+    if name.endswith(".csv"):
+        return Container(compression, "csv")
+    if not text or name.endswith((".jsonl", ".ndjson", ".json")):
+        return Container(compression, "jsonl")
+    first_line = text.split(b"\n", 1)[0]
+    if path == STDIN and first_line.count(b",") >= 1:
+        return Container(compression, "csv")
+    raise CuratorError(
+        f"{path}: not a format that is read (it begins with {head[:20]!r})",
+        hint="JSON lines, a JSON array, CSV, TSV or Parquet, plain or as gz or zst",
+    )
+
+
+class RawReader:
+    """Rows of one raw file, or of a part of it, with counts of what was passed over."""
+
+    def __init__(self, path: str, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
+        self.path = path
+        self.max_record_bytes = max_record_bytes
+        self.stream, compression = open_bytes(path)
+        self._head = _read_up_to(self.stream, 4096, path)
+        self.container = sniff(path, self._head, compression)
+        self.blank_lines = 0
+        self.byte_order_marks = 0
+
+    def rows(self) -> Iterator[RawRow]:
+        """Every row in file order. Raises CuratorError when the compressed stream itself is damaged."""
+        layout = self.container.layout
+        if layout == "jsonl":
+            yield from self._lines(self._blocks(), 0, 0)
+        elif layout == "array":
+            yield from self._elements()
+        elif layout == "parquet":
+            yield from self._parquet()
+        else:
+            yield from self._table("\t" if layout == "tsv" else ",")
+
+    def part(self, start: int, stop: int, first_row: int) -> Iterator[RawRow]:
+        """Rows of an uncompressed JSON-lines file that begin in [start, stop); `first_row` is the number of the first."""
+        with open(self.path, "rb") as file:
+            file.seek(start)
+            yield from self._lines(_limited_blocks(file, stop - start), start, first_row)
+
+    def _blocks(self) -> Iterator[bytes]:
+        yield self._head
+        while block := _read_up_to(self.stream, BLOCK_BYTES, self.path):
+            yield block
+
+    def _lines(self, blocks: Iterator[bytes], offset: int, row: int) -> Iterator[RawRow]:
+        """Split at byte 0x0A only; blank lines are counted, not numbered."""
+        carry: list[bytes] = []
+        carried = 0
+        too_long = 0
+
+        def finish(line: bytes, size: int) -> RawRow | None:
+            nonlocal row, offset
+            begin = offset
+            offset += size + 1
+            if too_long:
+                row += 1
+                return RawRow(row - 1, begin, line, f"too long: {size:,} bytes, the limit is {self.max_record_bytes:,}")
+            if line.startswith(BOM):
+                self.byte_order_marks += 1
+                line = line[3:]
+            line = line.strip(_SPACE)
+            if not line:
+                self.blank_lines += 1
+                return None
+            row += 1
+            return RawRow(row - 1, begin, line)
+
+        for block in blocks:
+            lines = block.split(b"\n")
+            for index, line in enumerate(lines):
+                last = index == len(lines) - 1
+                if last:
+                    carried += len(line)
+                    if carried > self.max_record_bytes:
+                        # Only the beginning of an over-long row is held; its length goes on counting.
+                        too_long = carried
+                        kept = b"".join([*carry, line])[:KEPT_RAW_BYTES]
+                        carry = [kept]
+                    elif not too_long:
+                        carry.append(line)
+                    break
+                size = carried + len(line)
+                whole = b"".join([*carry, line]) if carry else line
+                if size > self.max_record_bytes:
+                    too_long, whole = size, whole[:KEPT_RAW_BYTES]
+                if (raw := finish(whole, size)) is not None:
+                    yield raw
+                carry, carried, too_long = [], 0, 0
+        if carried and (raw := finish(b"".join(carry), carried)) is not None:
+            yield raw
+
+    def _elements(self) -> Iterator[RawRow]:
+        from curator.kernels.json_scan import STATE_SIZE, scan_elements
+
+        starts, ends = np.empty(4096, np.int64), np.empty(4096, np.int64)
+        state = np.zeros(STATE_SIZE, np.int64)
+        state[3] = -1
+        blocks = self._blocks()
+        first = next(blocks)
+        opening = first.index(b"[") + 1
+        buffer, base, position = first, 0, opening
+        row = 0
+        closed = False
+        while True:
+            data = np.frombuffer(buffer, np.uint8)
+            while position < len(buffer):
+                found, stopped = scan_elements(data, position, state, starts, ends)
+                for index in range(found):
+                    element = buffer[starts[index] : ends[index]].strip(_SPACE)
+                    yield self._element(row, base + int(starts[index]), element)
+                    row += 1
+                if stopped < len(buffer) and found < len(starts):
+                    closed = True
+                position = stopped
+                if closed:
+                    break
+            if closed:
+                break
+            block = next(blocks, None)
+            if block is None:
+                break
+            keep_from = int(state[3]) if state[3] >= 0 else len(buffer)
+            if len(buffer) - keep_from > self.max_record_bytes:
+                size = len(buffer) - keep_from
+                raise CuratorError(
+                    f"{self.path}: the element at byte {base + keep_from:,} is longer than {self.max_record_bytes:,} bytes "
+                    f"({size:,} read so far)",
+                    hint="is a bracket or quote missing there?",
+                )
+            base += keep_from
+            buffer = buffer[keep_from:] + block
+            position = len(buffer) - len(block)
+            if state[3] >= 0:
+                state[3] = 0
+        if not closed:
+            rest = buffer[int(state[3]) :] if state[3] >= 0 else b""
+            begin = base + (int(state[3]) if state[3] >= 0 else len(buffer))
+            yield RawRow(row, begin, rest, "cut: the JSON array is not closed")
+            return
+        rest = buffer[position + 1 :].strip(_SPACE)
+        for block in blocks:
+            rest = (rest + block).strip(_SPACE)[:KEPT_RAW_BYTES]
+        if rest:
+            yield RawRow(row, base + position + 1, rest, "after the end: bytes behind the closing ] of the array")
+
+    def _element(self, row: int, offset: int, element: bytes) -> RawRow:
+        if not element or element == b",":
+            return RawRow(row, offset, element, "not JSON: nothing between two commas")
+        return RawRow(row, offset, element)
+
+    def _table(self, delimiter: str) -> Iterator[RawRow]:
+        lines = _TableLines(self._lines_of_table())
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        csv.field_size_limit(sys.maxsize if sys.maxsize < 2**31 else 2**31 - 1)
+        header: list[str] | None = None
+        row = 0
+        while True:
+            lines.mark()
+            problem = None
+            try:
+                values = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                values, problem = [], f"not CSV: {error}"
+                reader = csv.reader(lines, delimiter=delimiter, strict=True)
+            if header is None and problem is None:
+                header = values
+                if len(set(header)) < len(header):
+                    raise CuratorError(f"{self.path}: two columns have the same name", hint="rename one in the header")
+                continue
+            if not values and problem is None:
+                self.blank_lines += 1
+                continue
+            raw = lines.since_mark()
+            if problem is None and len(values) != len(header or ()):
+                problem = f"wrong number of fields: {len(values)}, the header has {len(header or ())}"
+            data = raw
+            if problem is None:
+                try:
+                    data = json.dumps(dict(zip(header or (), values, strict=True)), ensure_ascii=False).encode()
+                except UnicodeEncodeError:
+                    problem = "not UTF-8: the row holds invalid bytes"
+            yield RawRow(row, lines.offset_of_mark, data, problem)
+            row += 1
+
+    def _lines_of_table(self) -> Iterator[bytes]:
+        carry = b""
+        first = True
+        for block in self._blocks():
+            if first:
+                block, first = block.removeprefix(BOM), False
+            parts = (carry + block).split(b"\n")
+            carry = parts.pop()
+            if len(carry) > self.max_record_bytes:
+                raise CuratorError(f"{self.path}: a line is longer than {self.max_record_bytes:,} bytes", hint="is it CSV?")
+            for part in parts:
+                yield part + b"\n"
+        if carry:
+            yield carry
+
+    def _parquet(self) -> Iterator[RawRow]:
+        import pyarrow.parquet as pq
+
+        if self.container.compression != "none" or self.path == STDIN:
+            raise CuratorError(f"{self.path}: Parquet must be a plain file", hint="unpack it first")
+        try:
+            file = pq.ParquetFile(self.path)
+        except Exception as error:
+            raise CuratorError(f"{self.path} is not a whole Parquet file: {error}", hint="fetch it again") from None
+        row = 0
+        for batch in file.iter_batches(batch_size=1024, use_threads=False):
+            for values in batch.to_pylist():
+                try:
+                    yield RawRow(row, 0, json.dumps(values, ensure_ascii=False, allow_nan=True).encode())
+                except (TypeError, UnicodeEncodeError) as error:
+                    yield RawRow(row, 0, repr(values).encode(errors="replace"), f"not text: {error}")
+                row += 1
+
+
+class _TableLines:
+    """Decoded lines for the csv module, remembering the raw bytes since a mark (a quoted field may span lines)."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self._taken: list[bytes] = []
+        self._offset = 0
+        self.offset_of_mark = 0
+
+    def mark(self) -> None:
+        self._taken.clear()
+        self.offset_of_mark = self._offset
+
+    def since_mark(self) -> bytes:
+        return b"".join(self._taken)
+
+    def __iter__(self) -> "_TableLines":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._taken.append(line)
+        self._offset += len(line)
+        # Invalid bytes survive as surrogates, so that the row can be found and quarantined with its bytes.
+        return line.decode("utf-8", "surrogateescape")
+
+
+def _read_up_to(stream: IO[bytes], size: int, path: str) -> bytes:
+    """Up to `size` bytes, fewer only at the end. Raises CuratorError when the compression is damaged."""
+    parts = []
+    left = size
+    while left > 0:
+        try:
+            part = stream.read(left)
+        except (OSError, EOFError) as error:
+            raise _damaged(path, error) from None
+        except Exception as error:
+            if type(error).__name__ != "ZstdError":
+                raise
+            raise _damaged(path, error) from None
+        if not part:
+            break
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _damaged(path: str, error: Any) -> CuratorError:
+    return CuratorError(f"{path}: the compressed data is damaged or cut: {error}", hint="fetch the file again, or repair it")
+
+
+def _limited_blocks(file: IO[bytes], size: int) -> Iterator[bytes]:
+    while size > 0:
+        block = file.read(min(BLOCK_BYTES, size))
+        if not block:
+            return
+        size -= len(block)
+        yield block
+
+
+def split_lines(path: str, part_bytes: int) -> list[tuple[int, int, int]]:
+    """Parts of an uncompressed JSON-lines file as (start, stop, number of the first row), one a shard.
+
+    Part k holds the lines that begin in [k, k + 1) * `part_bytes`; one pass over the bytes finds line ends and counts
+    rows as the reader does (lines of white space alone are no rows).
+    """
+    parts: list[tuple[int, int, int]] = []
+    part_start, part_first_row = 0, 0
+    rows = 0
+    offset = 0
+    line_start = 0
+    with open(path, "rb") as file:
+        carry_blank = True
+        while block := file.read(BLOCK_BYTES):
+            data = np.frombuffer(block, np.uint8)
+            ends = np.flatnonzero(data == 10)
+            begins = np.concatenate([[0], ends + 1])
+            for index, end in enumerate(ends.tolist()):
+                begin = int(begins[index])
+                first = data[begin]
+                blank_here = bool(first <= 32 or first == BOM[0]) and not block[begin:end].removeprefix(BOM).strip(_SPACE)
+                blank = blank_here and (carry_blank or index > 0)
+                if not blank:
+                    rows += 1
+                carry_blank = True
+                line_start = offset + end + 1
+                if line_start // part_bytes > part_start // part_bytes:
+                    parts.append((part_start, line_start, part_first_row))
+                    part_start, part_first_row = line_start, rows
+            tail = block[int(begins[-1]) :]
+            if tail.strip(_SPACE):
+                carry_blank = False
+            offset += len(block)
+    if offset > part_start or not parts:
+        parts.append((part_start, offset, part_first_row))
+    return parts
+
+
+def tell_skipped(skipped: list[str]) -> None:
+    """Say which files a glob or folder passed over."""
+    if skipped:
+        shown = ", ".join(skipped[:3]) + (f" and {len(skipped) - 3} more" if len(skipped) > 3 else "")
+        log.info(f"skipped (hidden names): {shown}")
+
+
+def raw_file(path: str, relative: str) -> RawFile:
+    """Describe a file with the digest of its bytes; for stdin the digest is unknown until it is read."""
+    from curator.io.manifest import digest_file
+
+    if path == STDIN:
+        return RawFile(path, relative, 0, "")
+    return RawFile(path, relative, os.path.getsize(path), digest_file(Path(path)))
