@@ -117,7 +117,10 @@ def _run_in_processes(tasks: Sequence[Task], report: Report, workers: int) -> It
 def _death(worker: _Worker) -> CuratorError:
     code = worker.process.exitcode or 0
     if code == -signal.SIGKILL:
-        how, hint = "was killed (signal 9)", "often the system is out of memory: try --workers 1; finished shards are kept"
+        how, hint = (
+            "was killed (signal 9)",
+            "often the system is out of memory: try --workers 1; finished shards are kept",
+        )
     elif code < 0:
         how, hint = f"died of {signal.Signals(-code).name}", "finished shards are kept; run the same command to go on"
     else:

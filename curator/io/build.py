@@ -100,7 +100,10 @@ class Builder:
         pending: list[RawRow] = []
         pending_bytes = 0
         for row in rows:
-            crosses = pending and row.byte_offset // self._source.shard_bytes != pending[0].byte_offset // self._source.shard_bytes
+            crosses = (
+                pending
+                and row.byte_offset // self._source.shard_bytes != pending[0].byte_offset // self._source.shard_bytes
+            )
             if crosses or len(pending) >= _BUILD_ROWS or pending_bytes >= BATCH_BYTES:
                 yield self._build(pending, pending_bytes)
                 pending, pending_bytes = [], 0

@@ -32,7 +32,9 @@ from curator.schema.record import (
     cast_batch,
     field_names,
     filled_fields,
+    has_column,
     ids_digest,
+    prune_schema,
     row_bytes,
     schema_from_json,
     schema_to_json,
@@ -75,11 +77,12 @@ class Shard:
 
     def batches(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Its row groups one at a time, cast to `schema`; `columns` are dotted paths, read without the rest."""
+        wanted = schema if columns is None else prune_schema(schema, columns)
         with pq.ParquetFile(self.path, memory_map=False, pre_buffer=False) as file:
+            there = None if columns is None else [path for path in columns if has_column(file.schema_arrow, path)]
             for index in range(file.num_row_groups):
-                table = file.read_row_group(index, columns=None if columns is None else list(columns), use_threads=False)
-                batch = _one_batch(table)
-                yield batch if columns is not None else cast_batch(batch, schema)
+                table = file.read_row_group(index, columns=there, use_threads=False)
+                yield cast_batch(_one_batch(table), wanted)
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
@@ -315,7 +318,9 @@ class TaskWriter:
         ledger.quarantined_ids &= (1 << 128) - 1
         self.result.filled = sorted(self._filled)
         if problem := ledger.problem():
-            raise CuratorError(f"{self._folder}: {self.result.label}: {problem}", hint="this is a bug in the step; please report it")
+            raise CuratorError(
+                f"{self._folder}: {self.result.label}: {problem}", hint="this is a bug in the step; please report it"
+            )
         return self.result
 
 

@@ -257,7 +257,9 @@ class Manifest:
         if not folder.exists():
             raise CuratorError(f"{folder}: no such folder", hint=f"looked in {Path.cwd()}")
         if not folder.is_dir():
-            raise CuratorError(f"{folder} is a file, not a dataset folder", hint="raw files go in through curator ingest")
+            raise CuratorError(
+                f"{folder} is a file, not a dataset folder", hint="raw files go in through curator ingest"
+            )
         try:
             data = json.loads(path.read_bytes())
         except FileNotFoundError:

@@ -103,7 +103,9 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
     files = sorted(dict.fromkeys(found), key=lambda item: item[1].encode())
     for (_, first), (_, second) in zip(files, files[1:], strict=False):
         if first == second:
-            raise CuratorError(f"two files would be called {first}", hint="ingest the folders one by one, under two names")
+            raise CuratorError(
+                f"two files would be called {first}", hint="ingest the folders one by one, under two names"
+            )
     return files, sorted(skipped)
 
 
@@ -131,7 +133,9 @@ def open_bytes(path: str) -> tuple[IO[bytes], str]:
         return zstandard.ZstdDecompressor().stream_reader(buffered, read_across_frames=True), "zstd"
     for start, name in ((b"BZh", "bzip2"), (b"\xfd7zX", "xz"), (b"PK\x03\x04", "zip")):
         if magic.startswith(start):
-            raise CuratorError(f"{path} is a {name} file, which is not read yet", hint="unpack it first, or use gz or zst")
+            raise CuratorError(
+                f"{path} is a {name} file, which is not read yet", hint="unpack it first, or use gz or zst"
+            )
     return buffered, "none"
 
 
@@ -350,7 +354,9 @@ class RawReader:
             parts = (carry + block).split(b"\n")
             carry = parts.pop()
             if len(carry) > self.max_record_bytes:
-                raise CuratorError(f"{self.path}: a line is longer than {self.max_record_bytes:,} bytes", hint="is it CSV?")
+                raise CuratorError(
+                    f"{self.path}: a line is longer than {self.max_record_bytes:,} bytes", hint="is it CSV?"
+                )
             for part in parts:
                 yield part + b"\n"
         if carry:
@@ -423,7 +429,9 @@ def _read_up_to(stream: IO[bytes], size: int, path: str) -> bytes:
 
 
 def _damaged(path: str, error: Any) -> CuratorError:
-    return CuratorError(f"{path}: the compressed data is damaged or cut: {error}", hint="fetch the file again, or repair it")
+    return CuratorError(
+        f"{path}: the compressed data is damaged or cut: {error}", hint="fetch the file again, or repair it"
+    )
 
 
 def _limited_blocks(file: IO[bytes], size: int) -> Iterator[bytes]:
@@ -455,7 +463,9 @@ def split_lines(path: str, part_bytes: int) -> list[tuple[int, int, int]]:
             for index, end in enumerate(ends.tolist()):
                 begin = int(begins[index])
                 first = data[begin]
-                blank_here = bool(first <= 32 or first == BOM[0]) and not block[begin:end].removeprefix(BOM).strip(_SPACE)
+                blank_here = bool(first <= 32 or first == BOM[0]) and not block[begin:end].removeprefix(BOM).strip(
+                    _SPACE
+                )
                 blank = blank_here and (carry_blank or index > 0)
                 if not blank:
                     rows += 1

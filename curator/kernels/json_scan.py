@@ -8,7 +8,9 @@ STATE_SIZE = 4
 
 
 @njit(cache=True, nogil=True)
-def scan_elements(data: np.ndarray, begin: int, state: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
+def scan_elements(
+    data: np.ndarray, begin: int, state: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> tuple[int, int]:
     """Find array elements that end in `data[begin:]` (uint8), the array's own `[` being depth 0 and already read.
 
     `state` is int64 [4] and carries depth, in-string, escaped and the start of the open element (an offset in `data`,

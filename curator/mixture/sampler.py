@@ -52,7 +52,9 @@ class Order:
         try:
             mixture = json.loads((folder / MIXTURE).read_bytes())
         except FileNotFoundError:
-            raise CuratorError(f"{folder} is not a mixture: it has no {MIXTURE}", hint="curator mix makes one") from None
+            raise CuratorError(
+                f"{folder} is not a mixture: it has no {MIXTURE}", hint="curator mix makes one"
+            ) from None
         if not (folder / ORDER).exists() or digest_file(folder / ORDER) != mixture["order"]["xxh3"]:
             raise CuratorError(
                 f"{folder / ORDER} is missing or not the order that {MIXTURE} names", hint="run curator mix again"

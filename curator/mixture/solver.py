@@ -17,7 +17,9 @@ class Allotment:
     """bool [num_units]: the cap on epochs bound here."""
 
 
-def allot(sizes: np.ndarray, weights: np.ndarray, capacity: np.ndarray, row_size: np.ndarray, budget: float | None) -> Allotment:
+def allot(
+    sizes: np.ndarray, weights: np.ndarray, capacity: np.ndarray, row_size: np.ndarray, budget: float | None
+) -> Allotment:
     """Share a budget over units in proportion to `sizes * weights`, none beyond its capacity.
 
     All arrays are [num_units]: `sizes` the natural amount in units of the budget, `weights` the asked factors,

@@ -15,7 +15,9 @@ def assign_validation(keys: list[str], fraction: float, seed: int) -> np.ndarray
     held_out = np.zeros(len(keys), dtype=bool)
     if fraction <= 0 or not keys:
         return held_out
-    hashes = np.fromiter((xxhash.xxh3_64_intdigest(key.encode(), seed) for key in keys), dtype=np.uint64, count=len(keys))
+    hashes = np.fromiter(
+        (xxhash.xxh3_64_intdigest(key.encode(), seed) for key in keys), dtype=np.uint64, count=len(keys)
+    )
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     # Ends of the runs of equal hashes: the groups, in ascending order of hash.

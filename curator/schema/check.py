@@ -88,8 +88,6 @@ def _kind(value: Any) -> str:
     )
 
 
-
-
 def load_yaml(text: str, where: str) -> Any:
     """Parse YAML; a duplicate key is an error, as is anything but plain data. Raises UsageError with the line."""
     import yaml

@@ -27,7 +27,21 @@ FUNCTIONS = frozenset(
 )
 """Functions an expression may call: pure, and bounded in time by their arguments."""
 
-_NODES = frozenset(["COLUMN_REF", "CONSTANT", "VALUE_CONSTANT", "COMPARISON", "CONJUNCTION", "OPERATOR", "CASE", "CAST", "TYPE", "BETWEEN", "FUNCTION"])
+_NODES = frozenset(
+    [
+        "COLUMN_REF",
+        "CONSTANT",
+        "VALUE_CONSTANT",
+        "COMPARISON",
+        "CONJUNCTION",
+        "OPERATOR",
+        "CASE",
+        "CAST",
+        "TYPE",
+        "BETWEEN",
+        "FUNCTION",
+    ]
+)
 _MAX_DEPTH = 200
 
 
@@ -60,11 +74,19 @@ class Expression:
         extras = [
             name
             for name, value in node.items()
-            if name in ("where_clause", "having", "qualify", "sample") and value is not None
-            or name in ("modifiers", "group_expressions", "group_sets") and value
-            or name == "cte_map" and value.get("map")
+            if name in ("where_clause", "having", "qualify", "sample")
+            and value is not None
+            or name in ("modifiers", "group_expressions", "group_sets")
+            and value
+            or name == "cte_map"
+            and value.get("map")
         ]
-        if node["type"] != "SELECT_NODE" or node["from_table"]["type"] != "EMPTY" or extras or len(node["select_list"]) != 1:
+        if (
+            node["type"] != "SELECT_NODE"
+            or node["from_table"]["type"] != "EMPTY"
+            or extras
+            or len(node["select_list"]) != 1
+        ):
             raise UsageError(f"{self._where} must be one expression over a record's columns: {self.text}")
         return node
 
@@ -76,14 +98,25 @@ class Expression:
             node["column_names"] = self._resolve(node["column_names"])
             return
         if kind not in _NODES:
-            names = {"SUBQUERY": "a subquery", "WINDOW": "a window function", "STAR": "*", "LAMBDA": "a lambda", "PARAMETER": "a parameter"}
+            names = {
+                "SUBQUERY": "a subquery",
+                "WINDOW": "a window function",
+                "STAR": "*",
+                "LAMBDA": "a lambda",
+                "PARAMETER": "a parameter",
+            }
             raise UsageError(
                 f"{self._where} uses {names.get(kind, kind.lower())}, which is not allowed: {self.text}",
                 hint="columns, constants, operators, case, cast and pure functions",
             )
         if kind == "FUNCTION":
             name = node["function_name"].lower()
-            if node.get("catalog") or node.get("filter") or node.get("distinct") or (node.get("order_bys") or {}).get("orders"):
+            if (
+                node.get("catalog")
+                or node.get("filter")
+                or node.get("distinct")
+                or (node.get("order_bys") or {}).get("orders")
+            ):
                 raise UsageError(f"{self._where}: {name} is used as an aggregate, which is not allowed")
             if name not in FUNCTIONS:
                 raise UsageError(
@@ -140,16 +173,31 @@ class Expression:
             table = _projection(batch, self.columns)
         return self._run(table)
 
+    def require_bool(self) -> None:
+        """Raise UsageError when the expression is not a condition."""
+        if not pa.types.is_boolean(self.type):
+            raise UsageError(
+                f"{self._where} gives {self.type}, not true or false: {self.text}", hint="compare it: ... > 0"
+            )
+
     def evaluate_bool(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """True, false or null for every row. Raises UsageError when the expression is not a condition."""
-        if not pa.types.is_boolean(self.type):
-            raise UsageError(f"{self._where} gives {self.type}, not true or false: {self.text}", hint="compare it: ... > 0")
+        self.require_bool()
         return self.evaluate(batch)
+
+    def require_number(self) -> None:
+        """Raise UsageError when the expression is not a number."""
+        if not (
+            pa.types.is_floating(self.type)
+            or pa.types.is_integer(self.type)
+            or pa.types.is_decimal(self.type)
+            or pa.types.is_boolean(self.type)
+        ):
+            raise UsageError(f"{self._where} gives {self.type}, not a number: {self.text}")
 
     def evaluate_number(self, batch: pa.RecordBatch) -> pa.DoubleArray:
         """A float64 for every row. Raises UsageError when the expression is not a number."""
-        if not (pa.types.is_floating(self.type) or pa.types.is_integer(self.type) or pa.types.is_decimal(self.type) or pa.types.is_boolean(self.type)):
-            raise UsageError(f"{self._where} gives {self.type}, not a number: {self.text}")
+        self.require_number()
         values = self.evaluate(batch)
         if pa.types.is_boolean(self.type):
             values = values.cast(pa.int8())

@@ -401,7 +401,9 @@ def cast_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays(children, fields=list(type_), mask=array.is_null())
     if pa.types.is_list(type_) and pa.types.is_list(array.type):
         offsets = array.offsets
-        values = cast_array(array.values.slice(offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py()), type_.value_type)
+        values = cast_array(
+            array.values.slice(offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py()), type_.value_type
+        )
         shifted = pc.subtract(offsets, offsets[0])
         return pa.ListArray.from_arrays(shifted, values, type=type_, mask=array.is_null() if array.null_count else None)
     return array.cast(type_)
@@ -415,7 +417,9 @@ def set_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array], schema: 
             arrays.append(cast_array(columns[field.name], field.type))
             continue
         index = batch.schema.get_field_index(field.name)
-        updates = {path.partition(".")[2]: array for path, array in columns.items() if path.startswith(field.name + ".")}
+        updates = {
+            path.partition(".")[2]: array for path, array in columns.items() if path.startswith(field.name + ".")
+        }
         if not updates:
             arrays.append(
                 pa.nulls(batch.num_rows, field.type) if index < 0 else cast_array(batch.column(index), field.type)
@@ -456,6 +460,23 @@ def has_column(schema: pa.Schema, path: str) -> bool:
             return False
         type_ = type_.field(name).type
     return True
+
+
+def prune_schema(schema: pa.Schema, paths: Iterable[str]) -> pa.Schema:
+    """The schema with only the fields at these dotted paths (a path to a struct takes it whole), in schema order."""
+    wanted = set(paths)
+
+    def prune(prefix: str, type_: pa.DataType) -> pa.DataType | None:
+        if prefix in wanted:
+            return type_
+        if not pa.types.is_struct(type_):
+            return None
+        children = [(field.name, prune(f"{prefix}.{field.name}", field.type)) for field in type_]
+        kept = [(name, child) for name, child in children if child is not None]
+        return pa.struct(kept) if kept else None
+
+    pruned = [(field.name, prune(field.name, field.type)) for field in schema]
+    return pa.schema([(name, type_) for name, type_ in pruned if type_ is not None])
 
 
 def field_names(schema: pa.Schema) -> list[str]:

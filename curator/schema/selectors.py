@@ -31,9 +31,7 @@ def _flat(messages: pa.ListArray) -> tuple[pa.StructArray, np.ndarray]:
 def _join(texts: pa.StringArray, offsets: np.ndarray, keep: np.ndarray, separator: str) -> pa.StringArray:
     """Texts where `keep`, joined row by row; rows with none are empty text."""
     kept_before = np.concatenate([[0], np.cumsum(keep)])
-    lists = pa.ListArray.from_arrays(
-        pa.array(kept_before[offsets].astype(np.int32)), texts.filter(pa.array(keep))
-    )
+    lists = pa.ListArray.from_arrays(pa.array(kept_before[offsets].astype(np.int32)), texts.filter(pa.array(keep)))
     return pc.binary_join(lists, separator)
 
 

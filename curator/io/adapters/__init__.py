@@ -4,7 +4,6 @@ from curator.io.adapters import alpaca, openai, pairs, preference, sharegpt, tra
 from curator.io.adapters.base import Adapter
 
 ADAPTERS: dict[str, Adapter] = {
-    module.ADAPTER.name: module.ADAPTER
-    for module in (openai, sharegpt, preference, transcripts, alpaca, pairs)
+    module.ADAPTER.name: module.ADAPTER for module in (openai, sharegpt, preference, transcripts, alpaca, pairs)
 }
 """By name, in the order in which they are asked; the first that takes the fields has the row."""

@@ -98,4 +98,3 @@ ADAPTER = Adapter(
     _convert,
     '{"prompt": "1 + 1?", "chosen": "2", "rejected": "3"}',
 )
-

@@ -1,0 +1,156 @@
+"""Render chat templates as Hugging Face does, and tell which characters lie inside `{% generation %}`."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import jinja2
+import jinja2.ext
+from jinja2 import nodes
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+GENERATION_TAG = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
+
+# Unicode noncharacters: they never stand for text, so a record that holds one is a rarity that only costs another pick.
+_MARK_POOL = [chr(code) for code in range(0xFDD0, 0xFDF0)]
+MARK_PATTERN = re.compile("[\ufdd0-\ufdef]")
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Three characters that a record's own text does not hold; they show places in rendered text and vanish from it."""
+
+    open: str
+    """Begins a generation block."""
+    close: str
+    """Ends a generation block."""
+    cut: str
+    """Text must be tokenised apart on its two sides."""
+
+    @classmethod
+    def absent_from(cls, text: str) -> "Marks | None":
+        free = [mark for mark in _MARK_POOL if mark not in text]
+        return cls(*free[:3]) if len(free) >= 3 else None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of rendered text to tokenise apart from its neighbours."""
+
+    text: str
+    turn: int
+    """Which generation block it belongs to, counted from 0; -1 outside of all."""
+
+
+class TemplateFault(Exception):
+    """The template refused the conversation, or rendered something that cannot be cut into turns."""
+
+
+class _GenerationExtension(jinja2.ext.Extension):
+    """`{% generation %}` as its body between two marks, which survive filters, macros and set blocks."""
+
+    tags = {"generation"}
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        opened = nodes.Output([nodes.Name("generation_open_mark", "load")])
+        closed = nodes.Output([nodes.Name("generation_close_mark", "load")])
+        # Scoped, because the call block that transformers makes of it keeps assignments to itself.
+        return [opened.set_lineno(line), nodes.Scope(body).set_lineno(line), closed.set_lineno(line)]
+
+
+def _raise_exception(message: str) -> None:
+    raise jinja2.TemplateError(message)
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _environment(now: datetime) -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationExtension, jinja2.ext.loopcontrols]
+    )
+    environment.filters["tojson"] = _tojson
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = now.strftime
+    return environment
+
+
+class Template:
+    """A compiled chat template. Templates that ask for the date see the moment of loading."""
+
+    def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
+        """Raises TemplateFault when `source` is not a template."""
+        self.source = source
+        self.special_tokens = dict(special_tokens)
+        environment = _environment(datetime.now())
+        try:
+            self._template = environment.from_string(source)
+            self._tree = environment.parse(source)
+        except jinja2.TemplateError as error:
+            raise TemplateFault(f"line {getattr(error, 'lineno', '?')}: {error}") from None
+
+    @property
+    def has_generation_marks(self) -> bool:
+        return GENERATION_TAG.search(self.source) is not None
+
+    def literal_text(self) -> str:
+        """Every text that the template itself can write, joined with NUL so that no match spans two of them."""
+        literals = {node.data for node in self._tree.find_all(nodes.TemplateData)}
+        literals |= {node.value for node in self._tree.find_all(nodes.Const) if isinstance(node.value, str)}
+        return "\0".join(sorted(literals))
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any] | None,
+        marks: Marks | None = None,
+        add_generation_prompt: bool = False,
+    ) -> str:
+        """The text of a conversation, generation blocks between `marks` when given. Raises TemplateFault."""
+        try:
+            return self._template.render(
+                **self.special_tokens,
+                messages=messages,
+                tools=tools,
+                documents=None,
+                add_generation_prompt=add_generation_prompt,
+                generation_open_mark=marks.open if marks else "",
+                generation_close_mark=marks.close if marks else "",
+            )
+        # A template is a program over foreign data: whatever it trips over is the record's status, not a crash.
+        except Exception as error:
+            raise TemplateFault(f"{type(error).__name__}: {error}".splitlines()[0]) from None
+
+
+def cut_pieces(text: str, marks: Marks) -> tuple[list[Piece], int]:
+    """The non-empty pieces of rendered text between marks, and the number of generation blocks.
+
+    Raises TemplateFault when blocks are nested or left open.
+    """
+    pieces: list[Piece] = []
+    num_turns, inside, start = 0, False, 0
+    for match in re.finditer(f"[{marks.open}{marks.close}{marks.cut}]|\\Z", text):
+        if match.start() > start:
+            pieces.append(Piece(text[start : match.start()], num_turns - 1 if inside else -1))
+        start = match.end()
+        if match.group() in (marks.open, marks.close):
+            if inside == (match.group() == marks.open):
+                raise TemplateFault("generation blocks are nested or left open")
+            inside = not inside
+            num_turns += inside
+    if inside:
+        raise TemplateFault("generation blocks are nested or left open")
+    return pieces, num_turns

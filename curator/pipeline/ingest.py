@@ -1,0 +1,170 @@
+"""Raw files into a dataset folder: files are cut into shards by input position, each part read by any worker."""
+
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from curator import log
+from curator.engine.base import Report
+from curator.engine.local import LocalEngine
+from curator.errors import CuratorError
+from curator.io.build import Builder, Built, SourceSettings
+from curator.io.dataset import OutputFolder, TaskWriter
+from curator.io.manifest import Fingerprint, Ledger, TaskResult
+from curator.io.raw import STDIN, Container, RawFile, RawReader, expand, raw_file, split_lines, tell_skipped
+from curator.pipeline.passes import Options, Outcome, timing
+from curator.schema.record import add_digests
+
+STEP = "ingest"
+VERSION = "1"
+
+
+@dataclass(frozen=True)
+class IngestTask:
+    """Reads one file, or the lines of one that begin in [start, stop), into shards."""
+
+    name: str
+    label: str
+    file: RawFile
+    source: SourceSettings
+    folder: Path
+    start: int = 0
+    stop: int = 0
+    """Bytes; 0 reads the whole file."""
+    first_row: int = 0
+
+    def run(self, report: Report) -> TaskResult:
+        reader = RawReader(self.file.path, self.source.max_record_bytes)
+        rows = reader.part(self.start, self.stop, self.first_row) if self.stop else reader.rows()
+        writer = TaskWriter(self.folder, TaskResult(self.name, self.label), self.source.schema())
+        shard = None
+        for built in Builder(self.source, self.file.relative).build(rows):
+            number = built.first_offset // self.source.shard_bytes
+            if number != shard:
+                shard = number
+                writer.begin_shard(f"part-{self.name[:5]}-{number:05d}")
+            account(writer.result.ledger, built)
+            writer.keep(built.records)
+            writer.quarantine(built.bad)
+            for adapter, count in built.adapters.items():
+                _note(writer.result, f"rows as {adapter}", count)
+            report(built.text_bytes)
+        if shard is None:
+            writer.begin_shard(f"part-{self.name[:5]}-{self.start // self.source.shard_bytes:05d}")
+        _note(writer.result, f"read as {reader.container}", 1)
+        _note(writer.result, "blank lines", reader.blank_lines)
+        _note(writer.result, "byte order marks", reader.byte_order_marks)
+        return writer.close()
+
+
+def account(ledger: Ledger, built: Built) -> None:
+    ledger.read += built.num_rows
+    ledger.read_ids = add_digests(ledger.read_ids, built.ids)
+
+
+def _note(result: TaskResult, key: str, count: int) -> None:
+    if count:
+        result.notes[key] = result.notes.get(key, 0) + count
+
+
+def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: Options) -> Outcome:
+    """Read raw files into `out`. What cannot be read is in `quarantine/` with its place, reason and bytes.
+
+    Raises CuratorError when nothing matches, a compressed stream is damaged, or every row is bad.
+    """
+    started = time.time()
+    spooled: Path | None = None
+    if list(patterns) == [STDIN]:
+        spooled = _spool(out)
+        files, skipped = [(str(spooled), STDIN)], []
+    else:
+        files, skipped = expand(patterns)
+    tell_skipped(skipped)
+    raw_files = [raw_file(path, relative) for path, relative in files]
+    fingerprint = Fingerprint(
+        ({"step": STEP, "version": VERSION, "settings": asdict(source)},),
+        tuple({"file": file.relative, "digest": file.digest} for file in raw_files),
+    )
+    folder = OutputFolder.prepare(out, fingerprint, options.overwrite)
+    try:
+        if folder.complete is not None:
+            outcome = Outcome(out, [STEP], folder.complete.ledger(), time.time() - started, True)
+            outcome.notes = _notes(folder.complete.tasks)
+            return outcome
+        tasks = [task for index, file in enumerate(raw_files) for task in _plan(index, file, source, out)]
+        _check_inputs(tasks, raw_files)
+        missing = [task for task in tasks if task.name not in folder.finished]
+        total = sum(file.size for file in raw_files)
+        with log.progress(total, f"ingest {source.name}", "bytes") as bar:
+            for _, result in LocalEngine(options.workers).run(missing, bar.advance):
+                folder.record(result)
+        results = [folder.finished[task.name] for task in tasks]
+        _refuse_all_bad(results, source, out)
+        manifest = folder.finish(
+            [task.name for task in tasks], source.schema(), [], timing(started, [file.path for file in raw_files])
+        )
+    finally:
+        folder.release()
+        if spooled is not None:
+            spooled.unlink(missing_ok=True)
+    outcome = Outcome(out, [STEP], manifest.ledger(), time.time() - started)
+    outcome.notes = _notes(manifest.tasks)
+    return outcome
+
+
+def _spool(out: Path) -> Path:
+    """Put stdin into a file beside the output: digests and row counts need the whole of it."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    path = out.parent / f".stdin-{out.name}"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+    return path
+
+
+def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[IngestTask]:
+    """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards."""
+    if file.size > source.shard_bytes and RawReader(file.path).container == Container("none", "jsonl"):
+        parts = split_lines(file.path, source.shard_bytes)
+        return [
+            IngestTask(f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row)
+            for number, (start, stop, first_row) in enumerate(parts)
+        ]
+    return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out)]
+
+
+def _check_inputs(tasks: Sequence[IngestTask], files: Sequence[RawFile]) -> None:
+    """Open every file before work starts, so that a bad one is named in the first second."""
+    for file in files:
+        RawReader(file.path)
+
+
+def _refuse_all_bad(results: Sequence[TaskResult], source: SourceSettings, out: Path) -> None:
+    ledger = Ledger()
+    for result in results:
+        ledger.add(result.ledger)
+    if ledger.read and not ledger.kept:
+        entry = next(entry for result in results for entry in result.quarantine)
+        row = pq.ParquetFile(out / entry.path).read_row_group(0).slice(0, 1).to_pylist()[0]
+        shown = row["raw"][:200].decode(errors="replace")
+        raise CuratorError(
+            f"source {source.name}: none of {ledger.read:,} rows could be read; row {row['row']} of {row['file']}: "
+            f"{row['reason']}",
+            hint=f"the row begins: {shown}",
+        )
+
+
+def _notes(results: Sequence[TaskResult]) -> dict[str, Any]:
+    notes: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    for result in results:
+        for key, count in result.notes.items():
+            notes[key] = notes.get(key, 0) + count
+        for reason, count in result.ledger.quarantined.items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    return {"detected": dict(sorted(notes.items())), "quarantined_by_reason": dict(sorted(reasons.items()))}
