@@ -1,17 +1,10 @@
 """Render chat templates as Hugging Face does, and tell which characters lie inside `{% generation %}`."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-
-import jinja2
-import jinja2.ext
-from jinja2 import nodes
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 GENERATION_TAG = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
@@ -50,67 +43,28 @@ class TemplateFault(Exception):
     """The template refused the conversation, or rendered something that cannot be cut into turns."""
 
 
-class _GenerationExtension(jinja2.ext.Extension):
-    """`{% generation %}` as its body between two marks, which survive filters, macros and set blocks."""
-
-    tags = {"generation"}
-
-    def parse(self, parser: Parser) -> list[nodes.Node]:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        opened = nodes.Output([nodes.Name("generation_open_mark", "load")])
-        closed = nodes.Output([nodes.Name("generation_close_mark", "load")])
-        # Scoped, because the call block that transformers makes of it keeps assignments to itself.
-        return [opened.set_lineno(line), nodes.Scope(body).set_lineno(line), closed.set_lineno(line)]
-
-
-def _raise_exception(message: str) -> None:
-    raise jinja2.TemplateError(message)
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _environment(now: datetime) -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationExtension, jinja2.ext.loopcontrols]
-    )
-    environment.filters["tojson"] = _tojson
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = now.strftime
-    return environment
-
-
 class Template:
     """A compiled chat template. Templates that ask for the date see the moment of loading."""
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
         """Raises TemplateFault when `source` is not a template."""
+        from jinja2 import TemplateError
+
+        from curator.chat.environment import literal_text, template_environment
+
         self.source = source
         self.special_tokens = dict(special_tokens)
-        environment = _environment(datetime.now())
+        environment = template_environment(datetime.now())
         try:
             self._template = environment.from_string(source)
-            self._tree = environment.parse(source)
-        except jinja2.TemplateError as error:
+        except TemplateError as error:
             raise TemplateFault(f"line {getattr(error, 'lineno', '?')}: {error}") from None
+        self.literal_text = literal_text(environment, source)
+        """Every text that the template itself can write."""
 
     @property
     def has_generation_marks(self) -> bool:
         return GENERATION_TAG.search(self.source) is not None
-
-    def literal_text(self) -> str:
-        """Every text that the template itself can write, joined with NUL so that no match spans two of them."""
-        literals = {node.data for node in self._tree.find_all(nodes.TemplateData)}
-        literals |= {node.value for node in self._tree.find_all(nodes.Const) if isinstance(node.value, str)}
-        return "\0".join(sorted(literals))
 
     def render(
         self,

@@ -266,7 +266,7 @@ class ChatTokenizer:
         Special ones, and those that the template writes (Qwen's `<tool_call>` is not special). White space is text,
         and a single character cannot be cut.
         """
-        literals = "" if self.template is None else self.template.literal_text()
+        literals = "" if self.template is None else self.template.literal_text
         added = self._tokenizer.get_added_tokens_decoder().values()
         texts = {token.content for token in added if token.special or token.content in literals}
         return sorted((text for text in texts if text.strip() and len(text) > 1), key=lambda text: (-len(text), text))

@@ -253,8 +253,9 @@ class TaskWriter:
     A task that wrote no record still writes one empty shard, so that every folder carries its schema.
     """
 
-    def __init__(self, folder: Path, result: TaskResult, schema: pa.Schema) -> None:
+    def __init__(self, folder: Path, result: TaskResult, schema: pa.Schema, stores_rejects: bool = True) -> None:
         self._folder, self.result, self._schema = folder, result, schema
+        self._stores_rejects = stores_rejects
         self._open: dict[str, ShardWriter] = {}
         self._filled: set[str] = set()
 
@@ -290,7 +291,8 @@ class TaskWriter:
             key = f"{step}/{rule}"
             ledger.dropped[key] = ledger.dropped.get(key, 0) + 1
         ledger.dropped_ids += ids_digest(batch.column("id").to_pylist())
-        self._writer("rejects", self.result.name, self._schema).write(batch)
+        if self._stores_rejects:
+            self._writer("rejects", self.result.name, self._schema).write(batch)
 
     def quarantine(self, batch: pa.RecordBatch) -> None:
         """Raw rows that could not become records (`QUARANTINE_SCHEMA`)."""

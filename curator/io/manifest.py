@@ -167,7 +167,8 @@ class Fingerprint:
     """Each at least `{"digest": hex}`; raw files also carry their relative path."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"steps": [dict(step) for step in self.steps], "inputs": [dict(item) for item in self.inputs]}
+        plain = {"steps": [dict(step) for step in self.steps], "inputs": [dict(item) for item in self.inputs]}
+        return json.loads(canonical_json(plain))
 
     def digest(self) -> str:
         return digest_bytes(canonical_json(self.to_json()))

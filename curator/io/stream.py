@@ -60,7 +60,9 @@ class StreamReader:
         """Open `-` (stdin) or a file that holds a stream."""
         if path == "-":
             if sys.stdin.isatty():
-                raise CuratorError("- reads stdin, which is a terminal", hint="pipe records in, or name a dataset folder")
+                raise CuratorError(
+                    "- reads stdin, which is a terminal", hint="pipe records in, or name a dataset folder"
+                )
             return cls(sys.stdin.buffer, "stdin")
         return cls(Path(path).open("rb"), path)
 

@@ -34,12 +34,15 @@ class Budget:
 class Weights:
     """How much more (or less) than its natural share a slice or a record gets; factors multiply."""
 
-    by: dict[str, dict[str | bool, float]] = field(default_factory=dict)
+    by: dict[str, dict[str | bool | int | None, float]] = field(default_factory=dict)
     """Metadata field to value to factor; values not named have 1, or the factor of `*`; `null` names absent values."""
     expression: str | None = None
     """A number for each record (SQL, see `filter where`); null or negative is an error."""
 
     def __post_init__(self) -> None:
+        # YAML reads true, null and 3 as values; a slice is known by text.
+        texts = {name: {value_text(value): factor for value, factor in row.items()} for name, row in self.by.items()}
+        object.__setattr__(self, "by", texts)
         for name, factors in self.by.items():
             for value, factor in factors.items():
                 if not 0 <= factor < float("inf"):
@@ -49,8 +52,7 @@ class Weights:
         """The factor of a slice, given its value for each field (as text)."""
         result = 1.0
         for name, factors in self.by.items():
-            texts = {_text(value): factor for value, factor in factors.items()}
-            result *= texts.get(values[name], texts.get(OTHERS, 1.0))
+            result *= factors.get(values[name], factors.get(OTHERS, 1.0))
         return result
 
 
@@ -136,10 +138,11 @@ class MixSpec:
         return list(dict.fromkeys(text for text in found if text))
 
 
-def _text(value: str | bool | None) -> str:
+def value_text(value: str | bool | int | None) -> str:
+    """A value of a metadata field as slices show it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return NULL_VALUE if value is None else value
+    return NULL_VALUE if value is None else str(value)
 
 
 NULL_VALUE = "null"

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from curator.engine.base import Report
 from curator.io.dataset import Shard, TaskWriter
 from curator.io.manifest import TaskResult, digest_bytes
-from curator.pipeline.memo import memoised
+from curator.pipeline.memo import memo_folder, memoised
 from curator.schema.record import (
     CONTENT_COLUMNS,
     content_hashes,
@@ -60,7 +60,7 @@ class Chain:
             schema = extend_schema(schema, stage.writes(schema))
             function = stage.open()
             if stage.costly and memo is not None:
-                function = memoised(stage, function, memo)
+                function = memoised(function, memo_folder(memo, stage))
             self._steps.append((stage, function, schema))
         self.schema = schema
 
@@ -99,6 +99,7 @@ class ShardTask:
     schema: pa.Schema
     out_schema: pa.Schema
     folder: Path
+    stores_rejects: bool = True
 
     def splitter(self) -> Callable[[pa.RecordBatch, int], Split]:
         """The function (batch, number of its first row) -> kept and dropped."""
@@ -106,7 +107,7 @@ class ShardTask:
 
     def run(self, report: Report) -> TaskResult:
         split = self.splitter()
-        writer = TaskWriter(self.folder, TaskResult(self.name, self.label), self.out_schema)
+        writer = TaskWriter(self.folder, TaskResult(self.name, self.label), self.out_schema, self.stores_rejects)
         writer.begin_shard(f"part-{self.name}")
         row = self.shard.first_row
         for batch in self.shard.batches(self.schema):

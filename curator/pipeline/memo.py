@@ -8,12 +8,18 @@ import numpy as np
 import pyarrow as pa
 
 from curator.io.manifest import digest_bytes
+from curator.schema.record import canonical_json
 from curator.stages.base import Columns, RowFunction, RowStage
 
 _KEY = np.dtype([("high", ">u8"), ("low", ">u8")])
 
 
-def memoised(stage: RowStage, function: RowFunction, folder: Path) -> RowFunction:
+def memo_folder(memo: Path, stage: RowStage) -> Path:
+    """Where a stage keeps results: one folder for each of its settings, versions and models."""
+    return memo / f"{stage.name}-{digest_bytes(canonical_json(stage.describe()))[:16]}"
+
+
+def memoised(function: RowFunction, folder: Path) -> RowFunction:
     """`function` behind a store in `folder`, one file a batch of new results.
 
     The key is the record's content hash: a costly stage reads content alone. Files are only ever added, whole, so
@@ -73,7 +79,9 @@ class _Store:
         """Keep new results, in memory and in a file named by its content."""
         unique, first = np.unique(keys, return_index=True)
         table = pa.table(dict(columns)).take(pa.array(first))
-        key_column = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(unique), [None, pa.py_buffer(unique.tobytes())])
+        key_column = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(16), len(unique), [None, pa.py_buffer(unique.tobytes())]
+        )
         stored = table.append_column("key", key_column)
         name = digest_bytes(unique.tobytes())
         temporary = self._folder / f".tmp-{name}-{os.getpid()}"

@@ -11,10 +11,9 @@ from curator import log
 from curator.engine.local import LocalEngine
 from curator.errors import CuratorError
 from curator.io.dataset import Dataset, OutputFolder, check_columns
-from curator.io.manifest import Fingerprint, Ledger, digest_bytes
+from curator.io.manifest import Fingerprint, Ledger
 from curator.pipeline.apply import RowTask, ShardTask, output_schema, shard_names
 from curator.pipeline.rounds import DecisionTask, decide
-from curator.schema.record import canonical_json
 from curator.stages.base import DatasetStage, RowStage, Stage
 
 
@@ -61,13 +60,6 @@ def timing(started: float, inputs: Sequence[Path | str]) -> dict[str, Any]:
         "seconds": round(time.time() - started, 3),
         "inputs": [str(path) for path in inputs],
     }
-
-
-def memo_folder(memo: Path | None, stage: RowStage) -> Path | None:
-    """Where a stage keeps results: one folder for each of its settings and versions."""
-    if memo is None:
-        return None
-    return memo / f"{stage.name}-{digest_bytes(canonical_json(stage.describe()))[:16]}"
 
 
 def fingerprint(dataset: Dataset, stages: Sequence[Stage]) -> Fingerprint:
@@ -119,17 +111,32 @@ def _tasks(
         decisions = decide(stage, dataset, out, LocalEngine(options.workers)) if names else None
         return [
             DecisionTask(
-                name, f"shard {name}", dataset.shards[int(name)], dataset.schema, out_schema, out, stage.name, decisions
+                name,
+                f"shard {name}",
+                dataset.shards[int(name)],
+                dataset.schema,
+                out_schema,
+                out,
+                stage.stores_rejects,
+                stage.name,
+                decisions,
             )
             for name in names
         ]
     row_stages = tuple(stage for stage in stages if isinstance(stage, RowStage))
     if len(row_stages) != len(stages):
         raise AssertionError("a dataset stage has a pass of its own")
-    costly = [stage for stage in row_stages if stage.costly]
-    memo = memo_folder(options.memo, costly[0]) if costly else None
     return [
-        RowTask(name, f"shard {name}", dataset.shards[int(name)], dataset.schema, out_schema, out, row_stages, memo)
+        RowTask(
+            name,
+            f"shard {name}",
+            dataset.shards[int(name)],
+            dataset.schema,
+            out_schema,
+            out,
+            stages=row_stages,
+            memo=options.memo,
+        )
         for name in names
     ]
 

@@ -134,7 +134,9 @@ def decide(stage: DatasetStage, dataset: Dataset, folder: Path, engine: Engine) 
         outputs = partitions if by is not None else 1
         if isinstance(round_, Scan):
             tasks = [
-                _RoundTask(name, f"{stage.name}, shard {name}", stage, round_, target, by, outputs, shard, dataset.schema)
+                _RoundTask(
+                    name, f"{stage.name}, shard {name}", stage, round_, target, by, outputs, shard, dataset.schema
+                )
                 for name, shard in zip(shard_names(len(dataset.shards)), dataset.shards, strict=True)
             ]
             total, unit = float(dataset.num_rows), "rows"

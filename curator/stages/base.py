@@ -21,6 +21,8 @@ class Stage:
     """Raised whenever the same input would give another output."""
     decides: ClassVar[bool] = False
     """Whether it sets `drop`. Steps that decide and steps that score never share a pass."""
+    stores_rejects: ClassVar[bool] = True
+    """False only where dropped rows carry no information (a sample): they are counted, not written."""
 
     def settings(self) -> dict[str, Any]:
         """What its output depends on besides the rows, as plain JSON; part of the folder's fingerprint."""

@@ -14,6 +14,8 @@ STAGES: dict[str, str] = {
     "tag.metadata": "curator.stages.tag.metadata:Metadata",
     "dedup.exact": "curator.stages.dedup.exact:Exact",
     "filter.where": "curator.stages.filter.where:Where",
+    "sample": "curator.stages.sample:Sample",
+    "concat": "curator.stages.concat:Concat",
 }
 
 

@@ -227,7 +227,7 @@ def test_counting_text(chat: ChatTokenizer) -> None:
 
 
 def test_tokenizers_that_lead_texts_with_a_space(make_folder: Any) -> None:
-    """SentencePiece style: only the first piece of a text gets the space; the answer's ids are those inside the text."""
+    """SentencePiece style: only the first piece of a text gets the space."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     folder = make_folder(

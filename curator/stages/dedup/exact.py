@@ -113,7 +113,7 @@ def _groups(stage: Exact, table: pa.Table) -> pa.Table:
             order += [("id_prefix", way), ("id_number", way)]
         else:
             order.append((f"keep{index}", way))
-    ranked = table.take(pc.sort_indices(table, sort_keys=[("key", "ascending"), *order], null_placement="at_end"))
+    ranked = table.take(pc.sort_indices(table, sort_keys=[("key", "ascending"), *order]))
     keys = ranked.column("key").combine_chunks()
     if len(keys) == 0:
         return _members(ranked, np.empty(0, np.int64), np.empty(0, bool))

@@ -1,0 +1,61 @@
+"""The folders of a piece of work, found by their manifests and put in the order in which data flows."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from curator.errors import CuratorError
+from curator.io.manifest import FORMAT, MANIFEST, PARTIAL, Manifest, digest_bytes
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A dataset folder (`manifest` set) or the folder of a training run."""
+
+    path: Path
+    manifest: Manifest | None
+    data: dict[str, Any]
+    digest: str
+
+
+def find_folders(root: Path) -> tuple[list[Folder], list[Path]]:
+    """Complete folders at or below `root`, producers before consumers; and unfinished ones."""
+    if not root.exists():
+        raise CuratorError(f"{root}: no such folder", hint=f"looked in {Path.cwd()}")
+    found = []
+    for path in sorted(root.rglob(MANIFEST)):
+        if PARTIAL in path.parts:
+            continue
+        try:
+            data = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise CuratorError(
+                f"{path} is damaged: {error}", hint="run the command that wrote the folder again"
+            ) from None
+        if not isinstance(data, dict):
+            continue
+        manifest = Manifest.read(path.parent) if data.get("format") == FORMAT else None
+        found.append(Folder(path.parent, manifest, data, digest_bytes(path.read_bytes())))
+    unfinished = [path.parent for path in sorted(root.rglob(PARTIAL)) if not (path.parent / MANIFEST).exists()]
+    return _in_order(found), unfinished
+
+
+def _in_order(folders: list[Folder]) -> list[Folder]:
+    """Each folder behind those whose digests it names as inputs."""
+    by_digest = {folder.digest: folder for folder in folders}
+    ordered: list[Folder] = []
+
+    def visit(folder: Folder) -> None:
+        if folder in ordered:
+            return
+        if folder.manifest is not None:
+            for item in folder.manifest.fingerprint["inputs"]:
+                if (producer := by_digest.get(item.get("digest", ""))) is not None and producer is not folder:
+                    visit(producer)
+        ordered.append(folder)
+
+    # Runs come last: they read mixtures.
+    for folder in sorted(folders, key=lambda item: (item.manifest is None, str(item.path))):
+        visit(folder)
+    return ordered

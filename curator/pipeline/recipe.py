@@ -1,0 +1,133 @@
+"""A recipe: sources, steps, mix and train in one YAML file, checked before anything is done."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from curator.errors import UsageError
+from curator.io.build import SHARD_BYTES, SourceSettings
+from curator.io.raw import MAX_RECORD_BYTES
+from curator.mixture.spec import MixSpec
+from curator.schema.check import build, did_you_mean, load_yaml
+from curator.stages.base import Stage
+from curator.stages.catalog import build_stage
+
+
+@dataclass(frozen=True)
+class Source:
+    """Raw files that come in under one name."""
+
+    name: str
+    path: str | list[str]
+    """Files, folders or globs, relative to the recipe's `root`."""
+    license: str | None = None
+    metadata: dict[str, str | bool | int | float] = field(default_factory=dict)
+    fields: dict[str, str] = field(default_factory=dict)
+    adapter: str | None = None
+    shard_bytes: int = SHARD_BYTES
+    max_record_bytes: int = MAX_RECORD_BYTES
+
+    def settings(self) -> SourceSettings:
+        values = asdict(self)
+        del values["path"]
+        return SourceSettings(**values)
+
+    def patterns(self, root: str) -> list[str]:
+        paths = [self.path] if isinstance(self.path, str) else self.path
+        return [os.path.join(root, path) if root else path for path in paths]
+
+
+@dataclass(frozen=True)
+class _RecipeFile:
+    """The keys of a recipe file."""
+
+    name: str
+    sources: list[Source]
+    root: str | None = ""
+    """Folder that source paths are relative to; empty is the working directory, `null` must be set on the command line."""
+    steps: list[str | dict[str, Any]] = field(default_factory=list)
+    mix: dict[str, Any] | None = None
+    train: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A checked recipe."""
+
+    name: str
+    sources: list[Source]
+    root: str
+    steps: list[Stage]
+    mix: MixSpec | None
+    train: dict[str, Any] | None
+    """Settings of the run, which training checks; `nproc` among them is the number of processes."""
+
+
+def load_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
+    """Read and check a recipe file; `changes` are `key=value` with dotted keys (`train.steps=10`).
+
+    Raises UsageError naming file, key and, for a typing error, the key that was meant.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path}: no such recipe", hint=f"looked in {Path.cwd()}")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not text in UTF-8") from None
+    data = load_yaml(text, str(path))
+    if not isinstance(data, Mapping):
+        raise UsageError(f"{path}: a recipe is a set of keys", hint="name, sources, steps, mix, train")
+    data = dict(data)
+    for change in changes:
+        _set(data, change)
+    file = build(_RecipeFile, data, str(path))
+    if file.root is None:
+        raise UsageError(f"{path}: root is not set", hint="--set root=FOLDER says where the sources lie")
+    if not file.sources:
+        raise UsageError(f"{path}: sources is empty", hint="name at least one source with a path")
+    names = [source.name for source in file.sources]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{path}: two sources are called {name}")
+    for source in file.sources:
+        source.settings()
+    steps = [_step(item, f"{path}: steps[{index}]") for index, item in enumerate(file.steps)]
+    if file.train is not None and file.mix is None:
+        raise UsageError(f"{path}: train needs mix", hint="mix: {} takes every record once")
+    mix = None if file.mix is None else MixSpec.from_mapping(file.mix, f"{path}: mix")
+    return Recipe(file.name, list(file.sources), file.root, steps, mix, file.train)
+
+
+def _step(item: str | dict[str, Any], where: str) -> Stage:
+    if isinstance(item, str):
+        return build_stage(item, None, where)
+    if len(item) != 1:
+        raise UsageError(f"{where}: a step is one name with its settings", hint="- dedup.exact: {on: conversation}")
+    name, settings = next(iter(item.items()))
+    return build_stage(str(name), settings, where)
+
+
+def _set(data: dict[str, Any], change: str) -> None:
+    """Apply one `key=value`; the value is read as YAML."""
+    key, equals, text = change.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set {change}", hint="write --set key=value, for example --set train.steps=10")
+    value = load_yaml(text, f"--set {key}")
+    parts = key.split(".")
+    level: Any = data
+    for part in parts[:-1]:
+        following = level.get(part)
+        if isinstance(level.get(part), dict):
+            level = following
+        elif following is None:
+            level[part] = level = {}
+        elif isinstance(following, list):
+            raise UsageError(f"--set {key}: {part} is a list", hint="change the recipe, or copy it")
+        else:
+            raise UsageError(f"--set {key}: {part} has no keys")
+    known = {"name", "sources", "root", "steps", "mix", "train"}
+    if parts[0] not in known:
+        raise UsageError(f"--set {key}: a recipe has no {parts[0]}", hint=did_you_mean(parts[0], known))
+    level[parts[-1]] = value

@@ -1,0 +1,188 @@
+"""The whole story of a recipe: sources are ingested, passes run, the mixture is made, training is started."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from curator.errors import CuratorError
+from curator.io.dataset import Dataset
+from curator.io.manifest import MANIFEST, PARTIAL, Ledger, Manifest, first_difference
+from curator.pipeline.ingest import ingest
+from curator.pipeline.mix import mix
+from curator.pipeline.passes import Options, Outcome, fingerprint, run_pass
+from curator.pipeline.recipe import Recipe
+from curator.pipeline.schedule import schedule
+from curator.schema.record import canonical_json
+
+
+@dataclass
+class RunResult:
+    """What a recipe did: each pass, and training's own summary."""
+
+    name: str
+    out: Path
+    sources: dict[str, Outcome] = field(default_factory=dict)
+    passes: list[Outcome] = field(default_factory=list)
+    train: dict[str, Any] | None = None
+    seconds: float = 0.0
+
+    def outcomes(self) -> list[Outcome]:
+        return [*self.sources.values(), *self.passes]
+
+    def ledger(self) -> Ledger:
+        """The account from raw rows to the last folder, counts only."""
+        total = Ledger()
+        total.read = sum(outcome.ledger.read for outcome in self.sources.values())
+        for outcome in self.outcomes():
+            for mine, theirs in (
+                (total.dropped, outcome.ledger.dropped),
+                (total.quarantined, outcome.ledger.quarantined),
+            ):
+                for key, count in theirs.items():
+                    mine[key] = mine.get(key, 0) + count
+        last = self.passes[-1:] or list(self.sources.values())
+        total.kept = sum(outcome.ledger.kept for outcome in last)
+        return total
+
+    def to_json(self) -> dict[str, Any]:
+        ledger = self.ledger()
+        return {
+            "name": self.name,
+            "read": ledger.read,
+            "kept": ledger.kept,
+            "dropped": dict(sorted(ledger.dropped.items())),
+            "quarantined": sum(ledger.quarantined.values()),
+            "out": str(self.out),
+            "seconds": round(self.seconds, 3),
+            "sources": {name: outcome.to_json() for name, outcome in self.sources.items()},
+            "passes": [outcome.to_json() for outcome in self.passes],
+            "train": self.train,
+        }
+
+
+def run_recipe(recipe: Recipe, out: Path, options: Options) -> RunResult:
+    """Do what is not done yet, in order. Every folder is complete before the next step begins."""
+    started = time.time()
+    result = RunResult(recipe.name, out)
+    folders = []
+    for source in recipe.sources:
+        folder = out / "sources" / source.name
+        result.sources[source.name] = ingest(source.patterns(recipe.root), source.settings(), folder, options)
+        folders.append(folder)
+    if options.memo is None:
+        options = Options(options.workers, options.overwrite, out / "memo")
+    for step in schedule(recipe.steps):
+        result.passes.append(run_pass(folders, step.stages, out / step.folder, options))
+        folders = [out / step.folder]
+    if recipe.mix is not None:
+        result.passes.append(mix(folders, recipe.mix, out / "mix", options))
+    if recipe.train is not None:
+        result.train = start_training(out / "mix", recipe.train, out / "train", options.overwrite)
+    result.seconds = time.time() - started
+    return result
+
+
+def start_training(mixture: Path, settings: dict[str, Any], out: Path, overwrite: bool) -> dict[str, Any]:
+    """Run `curator train` as a process of its own; returns its summary. Raises CuratorError when it fails."""
+    settings = dict(settings)
+    nproc = settings.pop("nproc", 1)
+    config = out.parent / "train.yaml"
+    # JSON is YAML; the trainer reads one config file, as a person's command line would.
+    config.write_bytes(json.dumps(settings, indent=1).encode() + b"\n")
+    command = [sys.executable, "-m", "curator.cli.app", "train", str(mixture), "--config", str(config)]
+    command += ["--nproc", str(nproc), "--out", str(out), "--json", *(["--overwrite"] if overwrite else [])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            text = process.stdout.read()
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.wait()
+            raise
+    if code == 130:
+        raise KeyboardInterrupt
+    if code != 0:
+        raise CuratorError(
+            f"training stopped with exit code {code}", hint="the reason stands above; run the same command to go on"
+        )
+    return json.loads(text)
+
+
+# --- looking without doing ----------------------------------------------------------------------------------------
+
+
+def what_would_run(recipe: Recipe, out: Path) -> list[tuple[str, str]]:
+    """For each part of a recipe its folder and what a run would do there, from what is on disk; nothing is written."""
+    lines = []
+    folders: list[Path] = []
+    known = True
+    for source in recipe.sources:
+        folder = out / "sources" / source.name
+        settings = {"step": "ingest", "settings": asdict(source.settings())}
+        state = _state(folder, None, settings)
+        known &= state == _DONE
+        lines.append((str(folder), state))
+        folders.append(folder)
+    for step in schedule(recipe.steps):
+        folder = out / step.folder
+        state = _pass_state(folders, step.stages, folder) if known else _later(folder)
+        known &= state == _DONE
+        lines.append((str(folder), state))
+        folders = [folder]
+    if recipe.mix is not None:
+        settings = {"step": "mix", "settings": json.loads(canonical_json(asdict(recipe.mix)))}
+        state = (
+            _state(out / "mix", [Manifest.read(path).digest for path in folders], settings)
+            if known
+            else _later(out / "mix")
+        )
+        known &= state == _DONE
+        lines.append((str(out / "mix"), state))
+    if recipe.train is not None:
+        done = known and (out / "train" / MANIFEST).exists()
+        lines.append(
+            (str(out / "train"), "has a finished run; its config is compared when it starts" if done else "would train")
+        )
+    return lines
+
+
+_DONE = "done"
+
+
+def _later(folder: Path) -> str:
+    return "would run again, its input changes" if (folder / MANIFEST).exists() else "would run"
+
+
+def _pass_state(inputs: Sequence[Path], stages: Sequence[Any], folder: Path) -> str:
+    wanted = fingerprint(Dataset.open(*inputs), stages).to_json()
+    return _compare(folder, wanted)
+
+
+def _state(folder: Path, input_digests: list[str] | None, step: dict[str, Any]) -> str:
+    """Compare a source or mix step: settings always, input digests where they are known without reading raw files."""
+    if not (folder / MANIFEST).exists():
+        return _unfinished(folder)
+    recorded = Manifest.read(folder).fingerprint
+    old = dict(recorded["steps"][0])
+    old.pop("version")
+    difference = first_difference(old, json.loads(canonical_json(step)))
+    if difference is None and input_digests is not None:
+        difference = first_difference([item["digest"] for item in recorded["inputs"]], input_digests)
+    return _DONE if difference is None else f"needs --overwrite: {difference}"
+
+
+def _compare(folder: Path, wanted: dict[str, Any]) -> str:
+    if not (folder / MANIFEST).exists():
+        return _unfinished(folder)
+    difference = first_difference(Manifest.read(folder).fingerprint, json.loads(canonical_json(wanted)))
+    return _DONE if difference is None else f"needs --overwrite: {difference}"
+
+
+def _unfinished(folder: Path) -> str:
+    finished = len(list((folder / PARTIAL).glob("task-*.json")))
+    return f"would go on ({finished} tasks are done)" if finished else "would run"
