@@ -10,9 +10,13 @@ Report = Callable[[float], None]
 class Task(Protocol):
     """A piece of work that can be pickled, run anywhere and run again: it must write only files of its own name."""
 
-    name: str
-    label: str
-    """What it works on, for messages to people."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def label(self) -> str:
+        """What it works on, for messages to people."""
+        ...
 
     def run(self, report: Report) -> Any: ...
 

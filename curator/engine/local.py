@@ -1,4 +1,4 @@
-"""Tasks on this machine: spawned worker processes, watched one by one, so that a dead one is named and never waited for."""
+"""Tasks on this machine: spawned workers, watched one by one, so that a dead one is named and never waited for."""
 
 import gc
 import multiprocessing
@@ -23,7 +23,8 @@ def default_workers() -> int:
 
 
 def relax_gc() -> None:
-    """Batches hold many thousand small objects without cycles; collecting at the default rate costs a third of ingest."""
+    """Batches hold many thousand small objects without cycles; collecting at the default rate costs a third of
+    ingest."""
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
 

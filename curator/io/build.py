@@ -12,7 +12,7 @@ from curator.errors import UsageError
 from curator.io.adapters import ADAPTERS
 from curator.io.adapters.base import Adapter, BadRow, Draft, Message, object_text, raw_text
 from curator.io.dataset import BATCH_BYTES
-from curator.io.raw import RawRow
+from curator.io.raw import MAX_RECORD_BYTES, RawRow
 from curator.schema.check import did_you_mean
 from curator.schema.record import (
     FIELD_TYPES,
@@ -42,7 +42,7 @@ class SourceSettings:
     """Force one adapter instead of choosing by field names."""
     shard_bytes: int = SHARD_BYTES
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
-    max_record_bytes: int = 256 << 20
+    max_record_bytes: int = MAX_RECORD_BYTES
 
     def __post_init__(self) -> None:
         if not self.name or any(char in self.name for char in "/#!@ \t\n"):
@@ -83,6 +83,9 @@ class Built:
 
 
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
 
 
 class Builder:
@@ -183,7 +186,7 @@ class Builder:
             if name not in fields:
                 continue
             value = msgspec.json.decode(fields[name])
-            wanted = {"string": str, "int": int, "float": (int, float), "bool": bool}[type_]
+            wanted = _PYTHON_TYPES[type_]
             if isinstance(value, wanted) and (type_ == "bool" or not isinstance(value, bool)):
                 values[name] = value
                 draft.used = (*draft.used, name)

@@ -123,8 +123,8 @@ def _glob_base(pattern: str) -> str:
 def open_bytes(path: str) -> tuple[IO[bytes], str]:
     """The decompressed bytes of a file (`-` is stdin) and the compression, which magic bytes tell, not the name."""
     file: IO[bytes] = sys.stdin.buffer if path == STDIN else open(path, "rb")  # noqa: SIM115 (the caller closes it)
-    buffered = io.BufferedReader(file, 1 << 20) if not hasattr(file, "peek") else file  # type: ignore[arg-type]
-    magic = buffered.peek(4)[:4]  # type: ignore[attr-defined]
+    buffered: Any = file if hasattr(file, "peek") else io.BufferedReader(file, 1 << 20)  # type: ignore[type-var]
+    magic = buffered.peek(4)[:4]
     if magic[:2] == b"\x1f\x8b":
         return gzip.GzipFile(fileobj=buffered), "gzip"  # type: ignore[return-value]
     if magic == b"\x28\xb5\x2f\xfd":
@@ -193,7 +193,7 @@ class RawReader:
             yield from self._table("\t" if layout == "tsv" else ",")
 
     def part(self, start: int, stop: int, first_row: int) -> Iterator[RawRow]:
-        """Rows of an uncompressed JSON-lines file that begin in [start, stop); `first_row` is the number of the first."""
+        """Rows of a plain JSON-lines file that begin in [start, stop); `first_row` is the number of the first."""
         with open(self.path, "rb") as file:
             file.seek(start)
             yield from self._lines(_limited_blocks(file, stop - start), start, first_row)
@@ -284,8 +284,8 @@ class RawReader:
             if len(buffer) - keep_from > self.max_record_bytes:
                 size = len(buffer) - keep_from
                 raise CuratorError(
-                    f"{self.path}: the element at byte {base + keep_from:,} is longer than {self.max_record_bytes:,} bytes "
-                    f"({size:,} read so far)",
+                    f"{self.path}: the element at byte {base + keep_from:,} is longer than "
+                    f"{self.max_record_bytes:,} bytes ({size:,} read so far)",
                     hint="is a bracket or quote missing there?",
                 )
             base += keep_from

@@ -1,4 +1,4 @@
-"""Records in a pipe: an Arrow IPC stream that ends with a mark, so that a killed producer is not taken for a short file."""
+"""Records in a pipe: an Arrow IPC stream that ends with a mark; without it the producer was killed."""
 
 import json
 import sys
@@ -74,7 +74,7 @@ class StreamReader:
                 batch, metadata = self._reader.read_next_batch_with_custom_metadata()
             except (StopIteration, pa.ArrowInvalid, OSError, EOFError):
                 raise CuratorError(
-                    f"{self._name} ended without its end mark after {rows:,} records: the producer failed or was killed",
+                    f"{self._name} ended without its end mark after {rows:,} records: the producer failed",
                     hint="see what the command in front of the pipe printed; set -o pipefail in scripts",
                 ) from None
             if metadata is not None and _END in metadata:

@@ -47,7 +47,7 @@ class Order:
 
     @classmethod
     def open(cls, folder: str | Path) -> "Order":
-        """Open the order of a mixture folder. Raises CuratorError when the folder is not one or the order is damaged."""
+        """Open the order of a mixture folder. Raises CuratorError when it is not one, or the order is damaged."""
         folder = Path(folder)
         try:
             mixture = json.loads((folder / MIXTURE).read_bytes())

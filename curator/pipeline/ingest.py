@@ -82,10 +82,10 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
     spooled: Path | None = None
     if list(patterns) == [STDIN]:
         spooled = _spool(out)
-        files, skipped = [(str(spooled), STDIN)], []
+        files = [(str(spooled), STDIN)]
     else:
         files, skipped = expand(patterns)
-    tell_skipped(skipped)
+        tell_skipped(skipped)
     raw_files = [raw_file(path, relative) for path, relative in files]
     fingerprint = Fingerprint(
         ({"step": STEP, "version": VERSION, "settings": asdict(source)},),

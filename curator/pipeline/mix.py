@@ -18,12 +18,13 @@ from curator.io.dataset import Dataset, OutputFolder
 from curator.io.manifest import PARTIAL, FileEntry, Fingerprint, digest_file, write_atomic
 from curator.mixture.sampler import FORMAT, MIXTURE, ORDER, cut_strata, draw_order, write_order
 from curator.mixture.solver import allot
-from curator.mixture.spec import NULL_VALUE, MixSpec
+from curator.mixture.spec import NULL_VALUE, OTHERS, MixSpec, Weights
 from curator.mixture.splits import assign_validation
 from curator.pipeline.apply import ShardTask, Split, shard_names, split_dropped
 from curator.pipeline.passes import Options, Outcome, check_shared_ids, run_tasks, timing
+from curator.schema.check import did_you_mean
 from curator.schema.expression import Expression
-from curator.schema.record import column_array, drop_array, has_column, set_columns
+from curator.schema.record import column_array, drop_array, field_names, has_column, set_columns
 
 STEP = "mix"
 VERSION = "1"
@@ -172,9 +173,6 @@ def _read_rows(dataset: Dataset, spec: MixSpec) -> _Rows:
 
 def _metadata_path(schema: pa.Schema, name: str, where: str) -> str:
     """The dotted path of a field named bare or in full. Raises UsageError when there is none."""
-    from curator.schema.check import did_you_mean
-    from curator.schema.record import field_names
-
     for path in (f"metadata.{name}", name):
         if has_column(schema, path):
             return path
@@ -230,7 +228,7 @@ def _plan(rows: _Rows, spec: MixSpec) -> _Plan:
     num_units = len(units)
     counts = np.bincount(unit_of_row[train], minlength=num_units).astype(np.float64)
     by_tokens = spec.budget.supervised_tokens is not None
-    amounts = counts
+    amounts: np.ndarray = counts
     if by_tokens:
         assert rows.tokens is not None
         amounts = np.bincount(unit_of_row[train], weights=rows.tokens[train], minlength=num_units)
@@ -238,7 +236,7 @@ def _plan(rows: _Rows, spec: MixSpec) -> _Plan:
     budget: float | None = spec.budget.supervised_tokens or spec.budget.rows
     capacity = np.floor(counts * spec.max_epochs + 1e-9).astype(np.int64)
 
-    phases = [(phase.name, phase.end(), phase.weights) for phase in spec.phases] or [("all", 1.0, None)]
+    phases = [(phase.name, phase.end(), phase.weights) for phase in spec.phases] or [("all", 1.0, Weights())]
     factors = np.stack([_factors(spec, weights, slices, units, strata) for _, _, weights in phases])
     if budget is None and len(phases) > 1:
         budget = float((capacity * row_size)[(factors > 0).any(axis=0)].sum())
@@ -296,15 +294,13 @@ def _units(slice_of_row: np.ndarray, strata: list[np.ndarray]) -> tuple[np.ndarr
 
 
 def _factors(
-    spec: MixSpec, phase_weights: Any, slices: list[tuple[str, ...]], units: np.ndarray, strata: dict[str, Any]
+    spec: MixSpec, phase_weights: Weights, slices: list[tuple[str, ...]], units: np.ndarray, strata: dict[str, Any]
 ) -> np.ndarray:
     """The factor of each unit in a phase: of the mixture and the phase, by slice and by expression."""
     fields = spec.slice_fields()
     expressions = list(strata)
     result = np.ones(len(units))
     for weights in (spec.weights, phase_weights):
-        if weights is None:
-            continue
         by_slice = np.array([weights.factor(dict(zip(fields, values, strict=True))) for values in slices])
         result *= by_slice[units[:, 0]]
         if weights.expression:
@@ -315,9 +311,6 @@ def _factors(
 
 def _warn_unused_values(spec: MixSpec, slices: list[tuple[str, ...]]) -> None:
     """A weight for a value that no record has is most often a typing error."""
-    from curator.mixture.spec import OTHERS
-    from curator.schema.check import did_you_mean
-
     for index, name in enumerate(spec.slice_fields()):
         there = {values[index] for values in slices}
         for weights in (spec.weights, *(phase.weights for phase in spec.phases)):
@@ -335,7 +328,7 @@ def _describe(
     spec: MixSpec,
     slices: list[tuple[str, ...]],
     unit_slice: np.ndarray,
-    phases: list[tuple[str, float, Any]],
+    phases: list[tuple[str, float, Weights]],
     shares: list[np.ndarray],
     order: dict[str, np.ndarray],
     budget: float | None,

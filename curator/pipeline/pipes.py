@@ -156,7 +156,7 @@ def _send(dataset: Dataset, sink: IO[bytes]) -> None:
 
 
 def _spool(path: str, folder: Path) -> Path:
-    """A stream as a dataset folder; shards are cut at fixed amounts of text, so their bytes depend on the rows alone."""
+    """A stream as a dataset folder; shards are cut at fixed amounts of text, whatever the batches were."""
     reader = StreamReader.open(path)
     output = OutputFolder.prepare(folder, Fingerprint(({"step": "stream"},), ()), False)
     try:

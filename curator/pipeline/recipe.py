@@ -46,7 +46,7 @@ class _RecipeFile:
     name: str
     sources: list[Source]
     root: str | None = ""
-    """Folder that source paths are relative to; empty is the working directory, `null` must be set on the command line."""
+    """Folder that source paths are relative to; empty: the working directory; null: to be given by --set."""
     steps: list[str | dict[str, Any]] = field(default_factory=list)
     mix: dict[str, Any] | None = None
     train: dict[str, Any] | None = None

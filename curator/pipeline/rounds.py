@@ -1,4 +1,4 @@
-"""Dataset stages: rounds of scan and reduce, spilled as Arrow files beside the output, resumed at the last whole one."""
+"""Dataset stages: rounds of scan and reduce, spilled as Arrow files, resumed at the last whole round."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import re
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -88,6 +89,13 @@ def _kind(value: Any) -> str:
     )
 
 
+_BOOL = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")
+_FLOAT = re.compile(
+    r"^[-+]?(?:(?:\d[\d_]*)?\.\d[\d_]*(?:[eE][-+]?\d+)?|\d[\d_]*\.(?:[eE][-+]?\d+)?"
+    r"|\d[\d_]*[eE][-+]?\d+|\.(?:inf|nan))$"
+)
+
+
 def load_yaml(text: str, where: str) -> Any:
     """Parse YAML; a duplicate key is an error, as is anything but plain data. Raises UsageError with the line."""
     import yaml
@@ -104,9 +112,17 @@ def load_yaml(text: str, where: str) -> Any:
             result[key] = loader.construct_object(value_node, deep=True)
         return result
 
+    # YAML 1.2 rules: `on` is a word, `1e-3` is a number.
+    scalars = {"tag:yaml.org,2002:bool": _BOOL, "tag:yaml.org,2002:float": _FLOAT}
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in scalars]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    Loader.add_implicit_resolver("tag:yaml.org,2002:bool", _BOOL, list("tTfF"))
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     try:
-        return yaml.load(text, Loader)  # noqa: S506  (a SafeLoader)
+        return yaml.load(text, Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""

@@ -1,4 +1,4 @@
-"""Transcripts: turns written as "\\n\\nHuman: ... \\n\\nAssistant: ..." in one text, alone or as chosen and rejected."""
+"""Transcripts: "\\n\\nHuman: ...\\n\\nAssistant: ..." turns in one text, alone or as chosen and rejected."""
 
 import re
 

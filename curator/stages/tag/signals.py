@@ -14,13 +14,36 @@ from curator.stages.base import RowFunction, RowStage
 
 # Patterns are RE2 (linear time). They look for marks that writers use, not for topics: recall on unmarked code and
 # formulas is low by design; classifiers do the rest.
-_CODE = r"```|(?m:^\s*(?:def \w+\(|class \w+[(:]|import \w+|from \w+ import |#include ?<|public (?:static |class )|function \w*\(|const \w+ =|SELECT .+ FROM |<\?php|#!/))"
-_MATH = r"\\\[|\\\(|\$\$|\\frac|\\sqrt|\\boxed|\\begin\{(?:equation|align)|(?:\d+(?:\.\d+)?\s*[-+*/×÷^]\s*)+\d+(?:\.\d+)?\s*=\s*-?\d|<<[^<>]+=[^<>]+>>"
-_REFUSAL = (
-    r"(?i)^\W*(?:i'?m (?:really |very |so )?sorry,? but|sorry,? but|i (?:can(?:no|')t|cannot|am (?:not able|unable) to|won'?t|"
-    r"must (?:decline|refuse))|i apologi[sz]e,? but|as an ai(?: language model| assistant)?,? i (?:can(?:no|')t|cannot|am (?:not able|unable))|"
-    r"(?:unfortunately,? )?i'?m (?:not able|unable) to)"
+_CODE = "|".join(
+    [
+        r"```",
+        r"(?m:^\s*def \w+\()",
+        r"(?m:^\s*class \w+[(:])",
+        r"(?m:^\s*(?:import \w+|from \w+ import ))",
+        r"(?m:^\s*#include ?<)",
+        r"(?m:^\s*public (?:static |class ))",
+        r"(?m:^\s*(?:function \w*\(|const \w+ =))",
+        r"(?m:^\s*SELECT .+ FROM )",
+        r"(?m:^\s*(?:<\?php|#!/))",
+    ]
 )
+_MATH = "|".join(
+    [
+        r"\\\[|\\\(|\$\$|\\frac|\\sqrt|\\boxed|\\begin\{(?:equation|align)",
+        r"(?:\d+(?:\.\d+)?\s*[-+*/×÷^]\s*)+\d+(?:\.\d+)?\s*=\s*-?\d",
+        r"<<[^<>]+=[^<>]+>>",
+    ]
+)
+_CANNOT = r"i (?:can(?:no|')t|cannot|am (?:not able|unable) to|won'?t|must (?:decline|refuse))"
+_APOLOGIES = [
+    r"i'?m (?:really |very |so )?sorry,? but",
+    r"sorry,? but",
+    r"i apologi[sz]e,? but",
+    _CANNOT,
+    rf"as an ai(?: language model| assistant)?,? {_CANNOT}",
+    r"(?:unfortunately,? )?i'?m (?:not able|unable) to",
+]
+_REFUSAL = rf"(?i)^\W*(?:{'|'.join(_APOLOGIES)})"
 _WORDS = r"[\p{L}\p{N}]+"
 
 _COUNTS = {

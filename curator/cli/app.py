@@ -1,0 +1,112 @@
+"""The door: commands are put together here, and errors become one line and an exit code."""
+
+import os
+import sys
+from typing import Annotated
+
+import click
+import typer
+
+from curator import __version__
+from curator.cli import (
+    check,
+    concat,
+    dedup,
+    filter,
+    ingest,
+    mix,
+    order,
+    run,
+    sample,
+    show,
+    stats,
+    tag,
+    train,
+    why,
+)
+from curator.errors import CuratorError
+
+app = typer.Typer(
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+    help="Turn piles of instruction data into the mixture that makes a model good, and train on it.",
+)
+for module, name in (
+    (ingest, None),
+    (tag, "tag"),
+    (dedup, "dedup"),
+    (filter, "filter"),
+    (mix, None),
+    (order, None),
+    (train, None),
+    (run, None),
+    (show, None),
+    (why, None),
+    (stats, None),
+    (check, None),
+    (concat, None),
+    (sample, None),
+):
+    app.add_typer(module.app, name=name)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"curator {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line and exit: 0 ok, 1 failure, 2 usage, 3 partial, 130 interrupted."""
+    sys.exit(run_app(sys.argv[1:]))
+
+
+def run_app(arguments: list[str]) -> int:
+    """The exit code of one command line; errors are printed here and nowhere else."""
+    try:
+        result = app(arguments, prog_name="curator", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except CuratorError as error:
+        return _fail(error)
+    except click.exceptions.Abort:
+        return _interrupted()
+    except KeyboardInterrupt:
+        return _interrupted()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader has gone (head, less); nothing more to say, and Python must not say it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        from curator.engine.local import disk_error
+
+        return _fail(disk_error(error))
+
+
+def _fail(error: CuratorError) -> int:
+    print(f"error: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+    return error.exit_code
+
+
+def _interrupted() -> int:
+    print("interrupted: finished shards are kept; the same command goes on", file=sys.stderr)
+    return 130
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""What every stage command does with its inputs and output."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curator.errors import UsageError
+
+if TYPE_CHECKING:
+    from curator.pipeline.passes import Outcome
+
+
+def run_stage(
+    name: str,
+    settings: dict[str, Any],
+    inputs: Sequence[str],
+    out: Path | None,
+    as_json: bool,
+    workers: int | None,
+    overwrite: bool,
+    memo: Path | None = None,
+    rejects: Path | None = None,
+) -> None:
+    """A command is a recipe of one step: the same stage, the same pass, the same manifest."""
+    from curator.cli.render import print_outcome
+    from curator.pipeline.passes import Options, warn_if_empty
+    from curator.pipeline.pipes import run_command
+    from curator.stages.catalog import build_stage
+
+    require_sink(out)
+    given = {key: value for key, value in settings.items() if value is not None}
+    stage = build_stage(name, given, "curator")
+    outcome = run_command(inputs, [stage], out, sys.stdout.buffer, rejects, Options(workers, overwrite, memo))
+    print_outcome(warn_if_empty(outcome), as_json)
+
+
+def require_sink(out: Path | None) -> None:
+    """Records go into a folder or a pipe, never onto a terminal."""
+    if out is None and sys.stdout.isatty():
+        raise UsageError("nowhere to write: stdout is a terminal", hint="--out FOLDER, or pipe into the next command")
+
+
+def pairs(values: Sequence[str] | None, option: str, separator: str = "=") -> dict[str, str]:
+    """`key=value` options as a dictionary."""
+    result: dict[str, str] = {}
+    for value in values or ():
+        key, found, text = value.partition(separator)
+        if not found or not key:
+            raise UsageError(f"{option} {value}", hint=f"write {option} name{separator}value")
+        if key in result:
+            raise UsageError(f"{option} names {key} twice")
+        result[key] = text
+    return result
+
+
+def ingest_notes(outcome: "Outcome") -> None:
+    """Say out loud what was detected."""
+    if outcome.ledger.quarantined:
+        from curator import log
+
+        count = sum(outcome.ledger.quarantined.values())
+        reasons = ", ".join(f"{reason} {number:,}" for reason, number in sorted(outcome.ledger.quarantined.items()))
+        log.warn(f"{count:,} of {outcome.ledger.read:,} rows are quarantined: {reasons}")
