@@ -2,9 +2,8 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from curator import __version__
@@ -30,6 +29,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,
     help="Turn piles of instruction data into the mixture that makes a model good, and train on it.",
 )
 for module, name in (
@@ -49,6 +49,10 @@ for module, name in (
     (sample, None),
 ):
     app.add_typer(module.app, name=name)
+
+
+# Typer brings its own copy of click or uses the installed one; its public errors lead to the base class of either.
+_CommandLineError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
 
 def _print_version(wanted: bool) -> None:
@@ -79,11 +83,9 @@ def run_app(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except CuratorError as error:
         return _fail(error)
-    except click.exceptions.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return _interrupted()
-    except KeyboardInterrupt:
-        return _interrupted()
-    except click.ClickException as error:
+    except _CommandLineError as error:
         error.show()
         return error.exit_code
     except BrokenPipeError:

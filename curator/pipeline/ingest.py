@@ -98,7 +98,7 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
             outcome.notes = _notes(folder.complete.tasks)
             return outcome
         tasks = [task for index, file in enumerate(raw_files) for task in _plan(index, file, source, out)]
-        _check_inputs(tasks, raw_files)
+        _open_all(raw_files)
         missing = [task for task in tasks if task.name not in folder.finished]
         total = sum(file.size for file in raw_files)
         with log.progress(total, f"ingest {source.name}", "bytes") as bar:
@@ -138,10 +138,13 @@ def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[
     return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out)]
 
 
-def _check_inputs(tasks: Sequence[IngestTask], files: Sequence[RawFile]) -> None:
-    """Open every file before work starts, so that a bad one is named in the first second."""
-    for file in files:
-        RawReader(file.path)
+def _open_all(files: Sequence[RawFile]) -> None:
+    """Open every file before work starts, so that a bad one is named in the first second; warm what workers need."""
+    containers = {RawReader(file.path).container.layout for file in files}
+    if "array" in containers:
+        from curator.kernels.warm import warm
+
+        warm()
 
 
 def _refuse_all_bad(results: Sequence[TaskResult], source: SourceSettings, out: Path) -> None:

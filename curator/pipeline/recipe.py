@@ -40,7 +40,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class _RecipeFile:
+class RecipeFile:
     """The keys of a recipe file."""
 
     name: str
@@ -82,7 +82,7 @@ def load_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
     data = dict(data)
     for change in changes:
         _set(data, change)
-    file = build(_RecipeFile, data, str(path))
+    file = build(RecipeFile, data, str(path))
     if file.root is None:
         raise UsageError(f"{path}: root is not set", hint="--set root=FOLDER says where the sources lie")
     if not file.sources:
