@@ -40,10 +40,38 @@ class LocalEngine:
     def run(self, tasks: Sequence[Task], report: Report) -> Iterator[tuple[Task, Any]]:
         if min(self.workers, len(tasks)) <= 1:
             relax_gc()
-            for task in tasks:
-                yield task, task.run(report)
+            yield from _run_here(tasks, report)
         else:
             yield from _run_in_processes(tasks, report, min(self.workers, len(tasks)))
+
+
+def _run_here(tasks: Sequence[Task], report: Report) -> Iterator[tuple[Task, Any]]:
+    failures: list[tuple[Task, CuratorError]] = []
+    done = 0
+    for task in tasks:
+        kind, value = _attempt(task, report)
+        if kind == "error":
+            failures.append((task, value))
+        else:
+            done += 1
+            yield task, value
+    if failures:
+        raise _failure(failures, done)
+
+
+def _attempt(task: Task, report: Report) -> tuple[str, Any]:
+    """("result", value), or ("error", what a person can do about it)."""
+    try:
+        return "result", task.run(report)
+    except CuratorError as error:
+        return "error", error
+    except MemoryError:
+        return "error", CuratorError("out of memory", hint="try --workers 1; finished shards are kept")
+    except OSError as error:
+        return "error", disk_error(error)
+    except Exception as error:
+        detail = traceback.format_exc(limit=-3)
+        return "error", CuratorError(f"{type(error).__name__}: {error}", hint=f"a bug; where:\n{detail}")
 
 
 class _Worker:
@@ -96,6 +124,7 @@ def _run_in_processes(tasks: Sequence[Task], report: Report, workers: int) -> It
                     if waiting:
                         pool[pool.index(worker)] = fresh = _Worker(context)
                         fresh.give(waiting.popleft())
+                    worker.stop()
                     continue
                 if kind == "progress":
                     report(value)
@@ -155,17 +184,7 @@ def _work(connection: Connection) -> None:
             task = connection.recv()
         except (EOFError, OSError):
             return
-        try:
-            message = ("result", task.run(report))
-        except CuratorError as error:
-            message = ("error", error)
-        except MemoryError:
-            message = ("error", CuratorError("out of memory", hint="try --workers 1; finished shards are kept"))
-        except OSError as error:
-            message = ("error", disk_error(error))
-        except Exception as error:
-            detail = traceback.format_exc(limit=-3)
-            message = ("error", CuratorError(f"{type(error).__name__}: {error}", hint=f"a bug; where:\n{detail}"))
+        message = _attempt(task, report)
         try:
             connection.send(message)
         except (BrokenPipeError, OSError):

@@ -1,6 +1,7 @@
 """From raw rows to Arrow: adapters are applied, ids and hashes given, and what fails is kept for quarantine."""
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from curator.errors import UsageError
 from curator.io.adapters import ADAPTERS
-from curator.io.adapters.base import Adapter, BadRow, Draft, Message, object_text, raw_text
+from curator.io.adapters.base import Adapter, BadRow, Draft, Message, object_text, raw_text, refuse_repeats
 from curator.io.dataset import BATCH_BYTES
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
 from curator.schema.check import did_you_mean
@@ -50,6 +51,8 @@ class SourceSettings:
         if self.adapter is not None and self.adapter not in ADAPTERS:
             raise UsageError(f"no adapter {self.adapter!r}", hint=did_you_mean(self.adapter, ADAPTERS))
         for field, type_ in self.fields.items():
+            if not field.isidentifier():
+                raise UsageError(f"--field {field}:{type_}: not a name", hint="letters, digits and _")
             if type_ not in FIELD_TYPES:
                 raise UsageError(f"--field {field}:{type_}: no such type", hint=f"one of {', '.join(FIELD_TYPES)}")
             if field in METADATA_FIELDS:
@@ -60,6 +63,10 @@ class SourceSettings:
                     f"source {self.name}: metadata field {field} is not declared",
                     hint=did_you_mean(field, [*METADATA_FIELDS, *self.fields]),
                 )
+        for field, value in self.metadata.items():
+            wanted = FIELD_TYPES[self.fields[field]] if field in self.fields else METADATA_FIELDS[field]
+            if _fitting(value, wanted) is None:
+                raise UsageError(f"source {self.name}: metadata field {field} is {wanted}, {value!r} does not fit")
         if self.shard_bytes < 1024 or self.max_record_bytes < 1024:
             raise UsageError("shard_bytes and max_record_bytes must be at least 1024")
 
@@ -85,7 +92,17 @@ class Built:
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-_PYTHON_TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
+def _fitting(value: Any, type_: pa.DataType) -> str | bool | int | float | None:
+    """The value as this type if it fits without loss, else None."""
+    if isinstance(value, bool) or pa.types.is_boolean(type_):
+        return value if isinstance(value, bool) and pa.types.is_boolean(type_) else None
+    if isinstance(value, str):
+        return value if pa.types.is_string(type_) else None
+    if pa.types.is_integer(type_):
+        return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None
+    if pa.types.is_floating(type_) and isinstance(value, int | float):
+        return float(value) if isinstance(value, float) or abs(value) <= 1 << 53 else None
+    return None
 
 
 class Builder:
@@ -151,6 +168,7 @@ class Builder:
             raise BadRow(row.problem)
         try:
             fields = _decoder.decode(row.data)
+            refuse_repeats(row.data, [fields])
             adapter = self._adapter(fields)
             draft = adapter.convert(fields)
             own = self._declared(fields, draft)
@@ -158,10 +176,10 @@ class Builder:
             rest |= draft.left
         except msgspec.ValidationError:
             raise BadRow("wrong type: the row is not an object") from None
-        except msgspec.DecodeError as error:
-            raise BadRow(f"not JSON: {_explain(row.data, error)}") from None
-        except UnicodeDecodeError as error:
-            raise BadRow(f"not UTF-8: byte {row.byte_offset + error.start:,}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadRow(_explain(row, error)) from None
+        except RecursionError:
+            raise BadRow("not JSON: nested too deeply") from None
         return adapter, draft, object_text(rest) if rest else None, own
 
     def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
@@ -185,9 +203,11 @@ class Builder:
         for name, type_ in self._source.fields.items():
             if name not in fields:
                 continue
-            value = msgspec.json.decode(fields[name])
-            wanted = _PYTHON_TYPES[type_]
-            if isinstance(value, wanted) and (type_ == "bool" or not isinstance(value, bool)):
+            try:
+                value = _fitting(msgspec.json.decode(fields[name]), FIELD_TYPES[type_])
+            except msgspec.ValidationError:  # a number beyond any float
+                value = None
+            if value is not None:
                 values[name] = value
                 draft.used = (*draft.used, name)
         return values
@@ -282,14 +302,24 @@ def _shown(names: Iterable[str]) -> str:
     return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "") if names else "none"
 
 
-def _explain(data: bytes, error: Exception) -> str:
-    """The decoder's message, and what the row looks like when that is a known mistake."""
+_HALF_CHARACTER = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
+)
+
+
+def _explain(row: RawRow, error: Exception) -> str:
+    """Reason and detail of a row that cannot be decoded, with what it looks like when that is a known mistake."""
+    try:
+        row.data.decode()
+    except UnicodeDecodeError as bad:
+        return f"not UTF-8: byte {row.byte_offset + bad.start:,}"
+    if half := _HALF_CHARACTER.search(row.data):
+        return f"not text: a lone surrogate, {half[0][:6].decode()}"
     text = str(error).removeprefix("JSON is malformed: ")
-    head = data.lstrip()[:2]
-    if head.startswith(b"{'"):
-        return f"{text}; it looks like a Python dictionary (single quotes)"
-    if b"NaN" in data or b"Infinity" in data:
-        return f"{text}; NaN and Infinity are not JSON"
-    if b"}{" in data:
-        return f"{text}; it looks like several objects without line breaks"
-    return text
+    if row.data.lstrip().startswith(b"{'"):
+        text += "; it looks like a Python dictionary (single quotes)"
+    elif b"NaN" in row.data or b"Infinity" in row.data:
+        text += "; NaN and Infinity are not JSON"
+    elif b"}{" in row.data:
+        text += "; it looks like several objects without line breaks"
+    return f"not JSON: {text}"

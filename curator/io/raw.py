@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,11 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
     if named:
         base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in named])
         found += [(path, os.path.relpath(os.path.abspath(path), base)) for path in named]
+    for path, relative in found:
+        try:
+            relative.encode()
+        except UnicodeEncodeError:
+            raise CuratorError(f"{path!a}: the name is not UTF-8", hint="rename the file") from None
     files = sorted(dict.fromkeys(found), key=lambda item: item[1].encode())
     for (_, first), (_, second) in zip(files, files[1:], strict=False):
         if first == second:
@@ -120,17 +126,17 @@ def _glob_base(pattern: str) -> str:
 # --- opening and sniffing -----------------------------------------------------------------------------------------
 
 
-def open_bytes(path: str) -> tuple[IO[bytes], str]:
-    """The decompressed bytes of a file (`-` is stdin) and the compression, which magic bytes tell, not the name."""
-    file: IO[bytes] = sys.stdin.buffer if path == STDIN else open(path, "rb")  # noqa: SIM115 (the caller closes it)
+def open_bytes(file: IO[bytes], path: str) -> tuple[IO[bytes], str]:
+    """The decompressed bytes of an open file and the compression, which magic bytes tell, not the name."""
     buffered: Any = file if hasattr(file, "peek") else io.BufferedReader(file, 1 << 20)  # type: ignore[type-var]
     magic = buffered.peek(4)[:4]
     if magic[:2] == b"\x1f\x8b":
         return gzip.GzipFile(fileobj=buffered), "gzip"  # type: ignore[return-value]
     if magic == b"\x28\xb5\x2f\xfd":
-        import zstandard
+        import pyarrow as pa
 
-        return zstandard.ZstdDecompressor().stream_reader(buffered, read_across_frames=True), "zstd"
+        # Unlike the reader of zstandard, Arrow's takes a frame that is cut off for the damage it is.
+        return pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), "zstd"), "zstd"
     for start, name in ((b"BZh", "bzip2"), (b"\xfd7zX", "xz"), (b"PK\x03\x04", "zip")):
         if magic.startswith(start):
             raise CuratorError(
@@ -145,10 +151,12 @@ BOM = b"\xef\xbb\xbf"
 
 def sniff(path: str, head: bytes, compression: str) -> Container:
     """The layout, from the first bytes (after decompression) and, for tables only, the name."""
+    name = path.lower().removesuffix(".gz").removesuffix(".zst")
     if head[:4] == b"PAR1":
         return Container(compression, "parquet")
+    if name.endswith(".parquet"):
+        raise CuratorError(f"{path} is not a whole Parquet file: it begins with {head[:20]!r}", hint="fetch it again")
     text = head.removeprefix(BOM).lstrip(_SPACE)
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
     if text[:1] == b"{":
         return Container(compression, "jsonl")
     if text[:1] == b"[":
@@ -169,16 +177,31 @@ def sniff(path: str, head: bytes, compression: str) -> Container:
 
 
 class RawReader:
-    """Rows of one raw file, or of a part of it, with counts of what was passed over."""
+    """Rows of one raw file (`-` is stdin), or of a part of it, with counts of what was passed over."""
 
     def __init__(self, path: str, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
         self.path = path
         self.max_record_bytes = max_record_bytes
-        self.stream, compression = open_bytes(path)
-        self._head = _read_up_to(self.stream, 4096, path)
-        self.container = sniff(path, self._head, compression)
         self.blank_lines = 0
         self.byte_order_marks = 0
+        self._file: IO[bytes] = sys.stdin.buffer if path == STDIN else open(path, "rb")  # noqa: SIM115 (close() does)
+        try:
+            self.stream, compression = open_bytes(self._file, path)
+            self._head = _read_up_to(self.stream, 4096, path)
+            self.container = sniff(path, self._head, compression)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self.path != STDIN:
+            self._file.close()
+
+    def __enter__(self) -> "RawReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def rows(self) -> Iterator[RawRow]:
         """Every row in file order. Raises CuratorError when the compressed stream itself is damaged."""
@@ -215,7 +238,7 @@ class RawReader:
             offset += size + 1
             if too_long:
                 row += 1
-                return RawRow(row - 1, begin, line, f"too long: {size:,} bytes, the limit is {self.max_record_bytes:,}")
+                return RawRow(row - 1, begin, line, self._too_long(size))
             if line.startswith(BOM):
                 self.byte_order_marks += 1
                 line = line[3:]
@@ -259,43 +282,41 @@ class RawReader:
         blocks = self._blocks()
         first = next(blocks)
         opening = first.index(b"[") + 1
+        self.byte_order_marks += first.startswith(BOM)
         buffer, base, position = first, 0, opening
         row = 0
+        # Of an element that grows too long only this is held: where it begins, and its first bytes.
+        long: tuple[int, bytes] | None = None
         closed = False
-        while True:
+        while not closed:
             data = np.frombuffer(buffer, np.uint8)
-            while position < len(buffer):
+            while position < len(buffer) and not closed:
                 found, stopped = scan_elements(data, position, state, starts, ends)
                 for index in range(found):
-                    element = buffer[starts[index] : ends[index]].strip(_SPACE)
-                    yield self._element(row, base + int(starts[index]), element)
+                    start, end = int(starts[index]), int(ends[index])
+                    begin, element = long or (base + start, buffer[start:end].strip(_SPACE))
+                    yield self._element(row, begin, element, base + end - begin if long else len(element))
                     row += 1
-                if stopped < len(buffer) and found < len(starts):
-                    closed = True
+                    long = None
+                closed = stopped < len(buffer) and found < len(starts)
                 position = stopped
-                if closed:
-                    break
             if closed:
                 break
             block = next(blocks, None)
             if block is None:
                 break
             keep_from = int(state[3]) if state[3] >= 0 else len(buffer)
-            if len(buffer) - keep_from > self.max_record_bytes:
-                size = len(buffer) - keep_from
-                raise CuratorError(
-                    f"{self.path}: the element at byte {base + keep_from:,} is longer than "
-                    f"{self.max_record_bytes:,} bytes ({size:,} read so far)",
-                    hint="is a bracket or quote missing there?",
-                )
+            if long or len(buffer) - keep_from > self.max_record_bytes:
+                long = long or (base + keep_from, buffer[keep_from : keep_from + KEPT_RAW_BYTES])
+                keep_from = len(buffer)
             base += keep_from
             buffer = buffer[keep_from:] + block
             position = len(buffer) - len(block)
             if state[3] >= 0:
                 state[3] = 0
         if not closed:
-            rest = buffer[int(state[3]) :] if state[3] >= 0 else b""
-            begin = base + (int(state[3]) if state[3] >= 0 else len(buffer))
+            open_at = int(state[3]) if state[3] >= 0 else len(buffer)
+            begin, rest = long or (base + open_at, buffer[open_at:][:KEPT_RAW_BYTES])
             yield RawRow(row, begin, rest, "cut: the JSON array is not closed")
             return
         rest = buffer[position + 1 :].strip(_SPACE)
@@ -304,13 +325,20 @@ class RawReader:
         if rest:
             yield RawRow(row, base + position + 1, rest, "after the end: bytes behind the closing ] of the array")
 
-    def _element(self, row: int, offset: int, element: bytes) -> RawRow:
+    def _element(self, row: int, offset: int, element: bytes, size: int) -> RawRow:
+        if size > self.max_record_bytes:
+            return RawRow(row, offset, element[:KEPT_RAW_BYTES], self._too_long(size))
         if not element or element == b",":
             return RawRow(row, offset, element, "not JSON: nothing between two commas")
         return RawRow(row, offset, element)
 
+    def _too_long(self, size: int) -> str:
+        return f"too long: {size:,} bytes, the limit is {self.max_record_bytes:,}"
+
     def _table(self, delimiter: str) -> Iterator[RawRow]:
-        lines = _TableLines(self._lines_of_table())
+        lines = _TableLines(
+            self._lines_of_table(), len(BOM) if self._head.startswith(BOM) else 0, self.max_record_bytes
+        )
         reader = csv.reader(lines, delimiter=delimiter, strict=True)
         csv.field_size_limit(sys.maxsize if sys.maxsize < 2**31 else 2**31 - 1)
         header: list[str] | None = None
@@ -322,8 +350,9 @@ class RawReader:
                 values = next(reader)
             except StopIteration:
                 return
-            except csv.Error as error:
-                values, problem = [], f"not CSV: {error}"
+            except (csv.Error, _RowTooLong) as error:
+                too_long = isinstance(error, _RowTooLong)
+                values, problem = [], self._too_long(lines.size) if too_long else f"not CSV: {error}"
                 reader = csv.reader(lines, delimiter=delimiter, strict=True)
             if header is None and problem is None:
                 header = values
@@ -336,7 +365,7 @@ class RawReader:
             raw = lines.since_mark()
             if problem is None and len(values) != len(header or ()):
                 problem = f"wrong number of fields: {len(values)}, the header has {len(header or ())}"
-            data = raw
+            data = raw if problem is None else raw[:KEPT_RAW_BYTES]
             if problem is None:
                 try:
                     data = json.dumps(dict(zip(header or (), values, strict=True)), ensure_ascii=False).encode()
@@ -350,6 +379,7 @@ class RawReader:
         first = True
         for block in self._blocks():
             if first:
+                self.byte_order_marks += block.startswith(BOM)
                 block, first = block.removeprefix(BOM), False
             parts = (carry + block).split(b"\n")
             carry = parts.pop()
@@ -381,17 +411,24 @@ class RawReader:
                 row += 1
 
 
+class _RowTooLong(Exception):
+    """A table's row does not end, most often because a quote is missing."""
+
+
 class _TableLines:
     """Decoded lines for the csv module, remembering the raw bytes since a mark (a quoted field may span lines)."""
 
-    def __init__(self, lines: Iterator[bytes]) -> None:
+    def __init__(self, lines: Iterator[bytes], offset: int, max_bytes: int) -> None:
         self._lines = lines
+        self._max_bytes = max_bytes
         self._taken: list[bytes] = []
-        self._offset = 0
-        self.offset_of_mark = 0
+        self.size = 0
+        self._offset = offset
+        self.offset_of_mark = offset
 
     def mark(self) -> None:
         self._taken.clear()
+        self.size = 0
         self.offset_of_mark = self._offset
 
     def since_mark(self) -> bytes:
@@ -404,8 +441,17 @@ class _TableLines:
         line = next(self._lines)
         self._taken.append(line)
         self._offset += len(line)
+        self.size += len(line)
+        if self.size > self._max_bytes:
+            raise _RowTooLong
         # Invalid bytes survive as surrogates, so that the row can be found and quarantined with its bytes.
         return line.decode("utf-8", "surrogateescape")
+
+
+def container_of(path: str) -> Container:
+    """What a file is. Raises CuratorError when it is nothing that is read."""
+    with RawReader(path) as reader:
+        return reader.container
 
 
 def _read_up_to(stream: IO[bytes], size: int, path: str) -> bytes:
@@ -415,11 +461,7 @@ def _read_up_to(stream: IO[bytes], size: int, path: str) -> bytes:
     while left > 0:
         try:
             part = stream.read(left)
-        except (OSError, EOFError) as error:
-            raise _damaged(path, error) from None
-        except Exception as error:
-            if type(error).__name__ != "ZstdError":
-                raise
+        except (OSError, EOFError, zlib.error) as error:
             raise _damaged(path, error) from None
         if not part:
             break
@@ -443,44 +485,50 @@ def _limited_blocks(file: IO[bytes], size: int) -> Iterator[bytes]:
         yield block
 
 
-def split_lines(path: str, part_bytes: int) -> list[tuple[int, int, int]]:
+def split_lines(path: str, part_bytes: int, max_record_bytes: int = MAX_RECORD_BYTES) -> list[tuple[int, int, int]]:
     """Parts of an uncompressed JSON-lines file as (start, stop, number of the first row), one a shard.
 
     Part k holds the lines that begin in [k, k + 1) * `part_bytes`; one pass over the bytes finds line ends and counts
-    rows as the reader does (lines of white space alone are no rows).
+    rows as the reader does (lines of white space alone, up to `max_record_bytes` of it, are no rows).
     """
     parts: list[tuple[int, int, int]] = []
     part_start, part_first_row = 0, 0
     rows = 0
     offset = 0
     line_start = 0
+    # What came of the line before this block: its first bytes as long as it may be blank, else None.
+    carry: bytes | None = b""
     with open(path, "rb") as file:
-        carry_blank = True
         while block := file.read(BLOCK_BYTES):
             data = np.frombuffer(block, np.uint8)
             ends = np.flatnonzero(data == 10)
             begins = np.concatenate([[0], ends + 1])
             for index, end in enumerate(ends.tolist()):
                 begin = int(begins[index])
-                first = data[begin]
-                blank_here = bool(first <= 32 or first == BOM[0]) and not block[begin:end].removeprefix(BOM).strip(
-                    _SPACE
-                )
-                blank = blank_here and (carry_blank or index > 0)
-                if not blank:
+                if carry is None or carry:
+                    blank = carry is not None and _is_blank(carry + block[begin:end])
+                else:
+                    first = data[begin]
+                    blank = bool(first <= 32 or first == BOM[0]) and _is_blank(block[begin:end])
+                if not blank or offset + end - line_start > max_record_bytes:
                     rows += 1
-                carry_blank = True
+                carry = b""
                 line_start = offset + end + 1
                 if line_start // part_bytes > part_start // part_bytes:
                     parts.append((part_start, line_start, part_first_row))
                     part_start, part_first_row = line_start, rows
-            tail = block[int(begins[-1]) :]
-            if tail.strip(_SPACE):
-                carry_blank = False
+            if carry is not None:
+                carry += block[int(begins[-1]) :]
+                # Four bytes of a blank line tell as much as all of it.
+                carry = carry[:4] if _is_blank(carry) or BOM.startswith(carry) else None
             offset += len(block)
     if offset > part_start or not parts:
         parts.append((part_start, offset, part_first_row))
     return parts
+
+
+def _is_blank(line: bytes) -> bool:
+    return not line.removeprefix(BOM).strip(_SPACE)
 
 
 def tell_skipped(skipped: list[str]) -> None:

@@ -122,7 +122,13 @@ class MixSpec:
         """Read a YAML file that holds what a recipe has under `mix` (the key itself may stand on top)."""
         if not path.is_file():
             raise UsageError(f"{path}: no such file", hint="--spec names a YAML file with budget, weights, splits")
-        data = load_yaml(path.read_text(), str(path))
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise UsageError(f"{path}: not text in UTF-8") from None
+        data = load_yaml(text, str(path))
+        if data is None:
+            raise UsageError(f"{path}: a mixture is a set of keys", hint="budget, weights, max_epochs, splits, phases")
         if isinstance(data, Mapping) and set(data) == {"mix"}:
             data = data["mix"]
         return cls.from_mapping(data, str(path))

@@ -17,7 +17,17 @@ from curator.errors import CuratorError
 from curator.io.build import Builder, Built, SourceSettings
 from curator.io.dataset import OutputFolder, TaskWriter
 from curator.io.manifest import Fingerprint, Ledger, TaskResult
-from curator.io.raw import STDIN, Container, RawFile, RawReader, expand, raw_file, split_lines, tell_skipped
+from curator.io.raw import (
+    STDIN,
+    Container,
+    RawFile,
+    RawReader,
+    container_of,
+    expand,
+    raw_file,
+    split_lines,
+    tell_skipped,
+)
 from curator.pipeline.passes import Options, Outcome, timing
 from curator.schema.record import add_digests
 
@@ -40,7 +50,10 @@ class IngestTask:
     first_row: int = 0
 
     def run(self, report: Report) -> TaskResult:
-        reader = RawReader(self.file.path, self.source.max_record_bytes)
+        with RawReader(self.file.path, self.source.max_record_bytes) as reader:
+            return self._write(reader, report)
+
+    def _write(self, reader: RawReader, report: Report) -> TaskResult:
         rows = reader.part(self.start, self.stop, self.first_row) if self.stop else reader.rows()
         writer = TaskWriter(self.folder, TaskResult(self.name, self.label), self.source.schema())
         shard = None
@@ -129,8 +142,8 @@ def _spool(out: Path) -> Path:
 
 def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[IngestTask]:
     """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards."""
-    if file.size > source.shard_bytes and RawReader(file.path).container == Container("none", "jsonl"):
-        parts = split_lines(file.path, source.shard_bytes)
+    if file.size > source.shard_bytes and container_of(file.path) == Container("none", "jsonl"):
+        parts = split_lines(file.path, source.shard_bytes, source.max_record_bytes)
         return [
             IngestTask(f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row)
             for number, (start, stop, first_row) in enumerate(parts)
@@ -140,7 +153,7 @@ def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[
 
 def _open_all(files: Sequence[RawFile]) -> None:
     """Open every file before work starts, so that a bad one is named in the first second; warm what workers need."""
-    containers = {RawReader(file.path).container.layout for file in files}
+    containers = {container_of(file.path).layout for file in files}
     if "array" in containers:
         from curator.kernels.warm import warm
 

@@ -202,22 +202,22 @@ def ingest_to_stream(
     with _rejects_folder(rejects, schema, steps, options) as kept_rejects:
         writer = StreamWriter(sink, schema)
         for path, relative in files:
-            reader = RawReader(path, source.max_record_bytes)
-            for built in Builder(source, relative).build(reader.rows()):
-                account(ledger, built)
-                ledger.kept += built.records.num_rows
-                ledger.kept_ids = add_digests(ledger.kept_ids, ids_digest(built.records.column("id").to_pylist()))
-                for reason in built.bad.column("reason").to_pylist():
-                    key = reason.partition(":")[0]
-                    ledger.quarantined[key] = ledger.quarantined.get(key, 0) + 1
-                bad_ids = ids_digest(built.bad.column("id").to_pylist())
-                ledger.quarantined_ids = add_digests(ledger.quarantined_ids, bad_ids)
-                if kept_rejects is not None:
-                    kept_rejects.quarantine(built.bad)
-                for adapter, count in built.adapters.items():
-                    notes[f"rows as {adapter}"] = notes.get(f"rows as {adapter}", 0) + count
-                writer.write(built.records)
-            notes[f"read as {reader.container}"] = notes.get(f"read as {reader.container}", 0) + 1
+            with RawReader(path, source.max_record_bytes) as reader:
+                for built in Builder(source, relative).build(reader.rows()):
+                    account(ledger, built)
+                    ledger.kept += built.records.num_rows
+                    ledger.kept_ids = add_digests(ledger.kept_ids, ids_digest(built.records.column("id").to_pylist()))
+                    for reason in built.bad.column("reason").to_pylist():
+                        key = reason.partition(":")[0]
+                        ledger.quarantined[key] = ledger.quarantined.get(key, 0) + 1
+                    bad_ids = ids_digest(built.bad.column("id").to_pylist())
+                    ledger.quarantined_ids = add_digests(ledger.quarantined_ids, bad_ids)
+                    if kept_rejects is not None:
+                        kept_rejects.quarantine(built.bad)
+                    for adapter, count in built.adapters.items():
+                        notes[f"rows as {adapter}"] = notes.get(f"rows as {adapter}", 0) + count
+                    writer.write(built.records)
+                notes[f"read as {reader.container}"] = notes.get(f"read as {reader.container}", 0) + 1
         if problem := ledger.problem():
             raise CuratorError(f"ingest: {problem}", hint="this is a bug in an adapter; please report it")
         if ledger.read and not ledger.kept:

@@ -107,6 +107,8 @@ def load_yaml(text: str, where: str) -> Any:
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             key = loader.construct_object(key_node, deep=True)
+            if isinstance(key, list | dict):
+                raise UsageError(f"{where}, line {key_node.start_mark.line + 1}: a key must be one word or number")
             if key in result:
                 raise UsageError(f"{where}, line {key_node.start_mark.line + 1}: key {key!r} is there twice")
             result[key] = loader.construct_object(value_node, deep=True)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -72,6 +73,8 @@ class Expression:
         if len(tree["statements"]) != 1:
             raise UsageError(f"{self._where} must be one expression, without ;: {self.text}")
         self._tree = tree
+        # In parentheses it may still close them and go on with a clause; bare, such a text does not parse.
+        bare = json.loads(self._ask("SELECT json_serialize_sql(?)", f"SELECT {self.text}\n"))
         node = tree["statements"][0]["node"]
         extras = [
             name
@@ -88,6 +91,7 @@ class Expression:
             or node["from_table"]["type"] != "EMPTY"
             or extras
             or len(node["select_list"]) != 1
+            or (bare["error"] and node["select_list"][0]["class"] != "SUBQUERY")
         ):
             raise UsageError(f"{self._where} must be one expression over a record's columns: {self.text}")
         return node
@@ -162,7 +166,8 @@ class Expression:
         try:
             result = self._connection.sql(f"{self._sql} FROM records").to_arrow_table()
         except duckdb.Error as error:
-            raise UsageError(f"{self._where} fails: {_first_line(str(error))}: {self.text}") from None
+            hint = "try(...) gives null where a value does not fit" if table.num_rows else None
+            raise UsageError(f"{self._where} fails: {_first_line(str(error))}: {self.text}", hint=hint) from None
         finally:
             self._connection.unregister("records")
         return result.column(0).combine_chunks()
@@ -267,9 +272,25 @@ def _projection(batch: pa.RecordBatch, columns: list[str]) -> pa.Table:
 
 
 def _nan_as_null(array: pa.Array) -> pa.Array:
-    if not pa.types.is_floating(array.type):
-        return array
-    return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+    """NaN as null, inside structs and lists too."""
+    if pa.types.is_floating(array.type):
+        return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+    if pa.types.is_struct(array.type) and _holds_floats(array.type):
+        children = [_nan_as_null(child) for child in array.flatten()]
+        return pa.StructArray.from_arrays(children, fields=list(array.type), mask=array.is_null())
+    if pa.types.is_list(array.type) and _holds_floats(array.type):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+        values = _nan_as_null(array.flatten())
+        mask = array.is_null() if array.null_count else None
+        return pa.ListArray.from_arrays(offsets, values, type=array.type, mask=mask)
+    return array
+
+
+def _holds_floats(type_: pa.DataType) -> bool:
+    if pa.types.is_struct(type_):
+        return any(_holds_floats(field.type) for field in type_)
+    return _holds_floats(type_.value_type) if pa.types.is_list(type_) else pa.types.is_floating(type_)
 
 
 def _first_line(text: str) -> str:

@@ -450,16 +450,21 @@ def column_array(batch: pa.RecordBatch, path: str) -> pa.Array:
 
 def has_column(schema: pa.Schema, path: str) -> bool:
     """Whether the dotted path names a field of the schema."""
+    return column_type(schema, path) is not None
+
+
+def column_type(schema: pa.Schema, path: str) -> pa.DataType | None:
+    """The type of the field at a dotted path, None when there is no such field."""
     top, *rest = path.split(".")
     index = schema.get_field_index(top)
     if index < 0:
-        return False
+        return None
     type_ = schema.field(index).type
     for name in rest:
         if not pa.types.is_struct(type_) or type_.get_field_index(name) < 0:
-            return False
+            return None
         type_ = type_.field(name).type
-    return True
+    return type_
 
 
 def prune_schema(schema: pa.Schema, paths: Iterable[str]) -> pa.Schema:

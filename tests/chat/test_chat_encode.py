@@ -231,7 +231,8 @@ def test_tokenizers_that_lead_texts_with_a_space(make_folder: Any) -> None:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     folder = make_folder(
-        "{% for m in messages %}[{{ m.role }}]{% generation %}{{ m.content }}{{ eos_token }}{% endgeneration %}{% endfor %}"
+        "{% for m in messages %}[{{ m.role }}]"
+        "{% generation %}{{ m.content }}{{ eos_token }}{% endgeneration %}{% endfor %}"
     )
     characters = "▁[]\nabcdefghijklmnopqrstuvwxyz"
     merges = [("▁", "w"), ("▁w", "o"), ("w", "o"), ("wo", "r"), ("▁wo", "r")]

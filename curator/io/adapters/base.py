@@ -1,7 +1,8 @@
 """What an adapter makes of a raw row, and the pieces that all adapters share."""
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,22 +95,55 @@ def text_of(fields: Fields, name: str, required: bool = True) -> str | None:
 def fields_of(raw: msgspec.Raw, name: str) -> dict[str, msgspec.Raw]:
     """The fields of an object, each as JSON text."""
     try:
-        return _fields.decode(raw)
+        fields = _fields.decode(raw)
     except msgspec.ValidationError:
         raise BadRow(f"wrong type: {name} is {kind_of(raw)}, expected object") from None
+    refuse_repeats(bytes(raw), [fields])
+    return fields
 
 
 def rows_of(raw: msgspec.Raw, name: str) -> list[dict[str, msgspec.Raw]]:
     """The objects of a list, each as field to JSON text."""
     try:
-        return _rows.decode(raw)
+        rows = _rows.decode(raw)
     except msgspec.ValidationError:
         raise BadRow(f"wrong type: {name} is {kind_of(raw)}, expected a list of objects") from None
+    refuse_repeats(bytes(raw), rows)
+    return rows
+
+
+def refuse_repeats(text: bytes, objects: Sequence[Mapping[str, Any]]) -> None:
+    """Raise BadRow when an object names a key twice: the decoder has kept the last one and lost the first.
+
+    `objects` is what was decoded from `text`, one object or a list of them. Counting quoted keys rules most rows out.
+    """
+    names = set().union(*objects)
+    if sum(text.count(b'"%b"' % name.encode()) for name in names) <= sum(map(len, objects)):
+        return
+    # Objects as tuples of pairs, so that nothing is lost.
+    parsed = json.loads(text, object_pairs_hook=tuple)
+    for pairs in [parsed] if isinstance(parsed, tuple) else parsed:
+        keys = [key for key, _ in pairs]
+        if len(set(keys)) < len(keys):
+            raise BadRow(f"key twice: {next(key for key in keys if keys.count(key) > 1)}")
 
 
 def value_of(raw: msgspec.Raw) -> Any:
     """The decoded value."""
     return _any.decode(raw)
+
+
+def weight_of(fields: Fields) -> float | None:
+    """The loss weight of a turn; null or absent is None."""
+    raw = fields.get("weight")
+    if raw is None or kind_of(raw) == "null":
+        return None
+    try:
+        if kind_of(raw) == "number":
+            return float(value_of(raw))
+    except (msgspec.ValidationError, OverflowError):
+        pass
+    raise BadRow(f"wrong type: weight of a turn is {raw_text(raw)[:40]}, expected a number")
 
 
 # Known roles in the wild and ours. A role that is not here is a bad row, never a guess.

@@ -13,7 +13,7 @@ from curator.io.adapters.base import (
     rows_of,
     split_trace,
     text_of,
-    value_of,
+    weight_of,
 )
 from curator.io.adapters.sharegpt import tools_of
 
@@ -28,9 +28,6 @@ def message_of(fields: Fields) -> tuple[Message, dict[str, object]]:
     unknown = [key for key in fields if key not in _TURN_FIELDS]
     if unknown:
         raise BadRow(f"unknown field in a message: {unknown[0]}")
-    weight = value_of(fields["weight"]) if "weight" in fields else None
-    if weight is not None and (isinstance(weight, bool) or not isinstance(weight, int | float)):
-        raise BadRow("wrong type: weight of a message is not a number")
     calls = None
     if "tool_calls" in fields and kind_of(fields["tool_calls"]) != "null":
         if kind_of(fields["tool_calls"]) != "list":
@@ -43,7 +40,7 @@ def message_of(fields: Fields) -> tuple[Message, dict[str, object]]:
         tool_calls=calls,
         tool_call_id=text_of(fields, "tool_call_id", required=False),
         name=text_of(fields, "name", required=False),
-        weight=weight,
+        weight=weight_of(fields),
     )
     form: dict[str, object] = {}
     if name != role:

@@ -14,6 +14,7 @@ from curator.io.adapters.base import (
     split_trace,
     text_of,
     value_of,
+    weight_of,
 )
 
 TURNS = "conversations"
@@ -27,9 +28,7 @@ def turn(fields: Fields) -> tuple[Message, str]:
     unknown = set(fields) - {"from", "value", "weight"}
     if unknown:
         raise BadRow(f"unknown field in a turn: {sorted(unknown)[0]}")
-    weight = value_of(fields["weight"]) if "weight" in fields else None
-    if weight is not None and not isinstance(weight, int | float):
-        raise BadRow("wrong type: weight of a turn is not a number")
+    weight = weight_of(fields)
     if name in ("function_call", "tool_call"):
         return Message(role, None, tool_calls=value, weight=weight), name
     return split_trace(Message(role, value, weight=weight)), name or ""

@@ -12,7 +12,17 @@ import xxhash
 
 from curator.errors import UsageError
 from curator.schema.check import did_you_mean
-from curator.schema.record import DEDUP_TYPE, DROP_TYPE, HASH_TYPE, column_array, drop_array, has_column, id_sort_keys
+from curator.schema.record import (
+    DEDUP_TYPE,
+    DROP_TYPE,
+    HASH_TYPE,
+    column_array,
+    column_type,
+    drop_array,
+    field_names,
+    has_column,
+    id_sort_keys,
+)
 from curator.schema.selectors import check_selector, select_text, selector_columns
 from curator.stages.base import DatasetStage, Reduce, Scan
 from curator.stages.dedup.components import Components
@@ -51,7 +61,13 @@ class Exact(DatasetStage):
     def prepare(self, schema: pa.Schema) -> None:
         for column, _ in parse_keep(self.keep):
             if not has_column(schema, column):
-                raise UsageError(f"dedup.exact: keep names {column}, which the records do not have")
+                raise UsageError(
+                    f"dedup.exact: keep names {column}, which the records do not have",
+                    hint=did_you_mean(column, field_names(schema)),
+                )
+            if column not in field_names(schema) or pa.types.is_list(column_type(schema, column)):
+                hint = f"did you mean {column}.value?" if column.startswith("scores.") else None
+                raise UsageError(f"dedup.exact: keep names {column}, which has no order", hint=hint)
 
     def rounds(self, schema: pa.Schema) -> Sequence[Scan | Reduce]:
         return [Scan(_scan, self.reads(schema)), Reduce(_groups, by="key"), Reduce(_decide, by=None)]
