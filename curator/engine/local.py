@@ -1,5 +1,6 @@
 """Tasks on this machine: spawned workers, watched one by one, so that a dead one is named and never waited for."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -27,6 +28,11 @@ def relax_gc() -> None:
     ingest."""
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
+
+
+def engine_for(workers: int | None, amount: float, worth: float) -> "LocalEngine":
+    """As many workers as asked; when nobody asked, one for work below `worth`: two spawned processes take a second."""
+    return LocalEngine(1 if workers is None and amount < worth else workers)
 
 
 class LocalEngine:
@@ -86,7 +92,8 @@ class _Worker:
 
     def give(self, task: Task) -> None:
         self.task = task
-        self.connection.send(task)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has died: its sentinel tells
+            self.connection.send(task)
 
     def stop(self) -> None:
         if self.process.is_alive():

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,11 +79,28 @@ class Shard:
     def batches(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Its row groups one at a time, cast to `schema`; `columns` are dotted paths, read without the rest."""
         wanted = schema if columns is None else prune_schema(schema, columns)
-        with pq.ParquetFile(self.path, memory_map=False, pre_buffer=False) as file:
+        with _naming(self.path):
+            file = pq.ParquetFile(self.path, memory_map=False, pre_buffer=False, page_checksum_verification=True)
+        with file:
             there = None if columns is None else [path for path in columns if has_column(file.schema_arrow, path)]
             for index in range(file.num_row_groups):
-                table = file.read_row_group(index, columns=there, use_threads=False)
+                with _naming(self.path):
+                    table = file.read_row_group(index, columns=there, use_threads=False)
                 yield cast_batch(_one_batch(table), wanted)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say which shard cannot be read, and the way back."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if path.exists() and getattr(error, "errno", None):
+            raise  # the disk's fault, not the file's
+        what = f"is damaged: {str(error).splitlines()[0]}" if path.exists() else "is missing"
+        raise CuratorError(
+            f"{path} {what}", hint="run the command that wrote its folder again: it redoes only what is damaged"
+        ) from None
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
@@ -197,6 +215,7 @@ class ShardWriter:
             use_dictionary=_dictionary_columns(schema),
             version="2.6",
             data_page_version="1.0",
+            write_page_checksum=True,
         )
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
@@ -367,11 +386,12 @@ class OutputFolder:
             self._clear()
             tasks, whole, previous = [], None, None
         elif previous is None:
-            strays = [entry.name for entry in self.path.iterdir() if not entry.name.startswith(".")]
-            if strays and not overwrite:
+            there = sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith("."))
+            strays = [name for name in there if name not in _OWN_NAMES]
+            if strays or (there and not overwrite):
                 raise CuratorError(
-                    f"{self.path} is not empty and not a dataset folder (it holds {sorted(strays)[0]})",
-                    hint="choose another --out, or --overwrite to replace it",
+                    f"{self.path} is not empty and not a dataset folder (it holds {(strays or there)[0]})",
+                    hint="choose another --out" + ("" if strays else ", or --overwrite to replace it"),
                 )
             self._clear()
         damaged = []
@@ -407,8 +427,9 @@ class OutputFolder:
         return None, [], None
 
     def _clear(self) -> None:
+        """Delete what a dataset or mixture folder holds; anything else in it is a person's own."""
         for entry in self.path.iterdir():
-            if entry.name == _LOCK:
+            if entry.name not in _OWN_NAMES and not entry.name.startswith(".tmp-"):
                 continue
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
@@ -453,6 +474,13 @@ class OutputFolder:
 
 
 _LOCK = ".lock"
+_OWN_NAMES = {"data", "rejects", "quarantine", MANIFEST, PARTIAL, "timing.json"} | {
+    "mixture.json",
+    "order.parquet",
+    "splits.parquet",
+    "tokens",
+}
+"""What the folders of this program hold: `--overwrite` deletes these and nothing else."""
 
 
 def _lock(path: Path) -> int:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from curator import log
 from curator.engine.base import Report
-from curator.engine.local import LocalEngine
+from curator.engine.local import engine_for
 from curator.errors import CuratorError
 from curator.io.build import Builder, Built, SourceSettings
 from curator.io.dataset import OutputFolder, TaskWriter
@@ -33,6 +33,8 @@ from curator.schema.record import add_digests
 
 STEP = "ingest"
 VERSION = "1"
+WORTH_BYTES = 8 << 20
+"""Raw bytes from which workers are worth their start."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
         missing = [task for task in tasks if task.name not in folder.finished]
         total = sum(file.size for file in raw_files)
         with log.progress(total, f"ingest {source.name}", "bytes") as bar:
-            for _, result in LocalEngine(options.workers).run(missing, bar.advance):
+            for _, result in engine_for(options.workers, total, WORTH_BYTES).run(missing, bar.advance):
                 folder.record(result)
         results = [folder.finished[task.name] for task in tasks]
         _refuse_all_bad(results, source, out)

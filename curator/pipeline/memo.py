@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
 
 from curator.io.manifest import digest_bytes
 from curator.schema.record import canonical_json
@@ -22,8 +24,8 @@ def memo_folder(memo: Path, stage: RowStage) -> Path:
 def memoised(function: RowFunction, folder: Path) -> RowFunction:
     """`function` behind a store in `folder`, one file a batch of new results.
 
-    The key is the record's content hash: a costly stage reads content alone. Files are only ever added, whole, so
-    workers and runs may share a folder.
+    The key is the record's content hash (a costly stage reads content alone), with the marks around traces, which are
+    read but not hashed. Files are only ever added, whole, so workers and runs may share a folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     store = _Store(folder)
@@ -44,7 +46,21 @@ def memoised(function: RowFunction, folder: Path) -> RowFunction:
 def _keys(batch: pa.RecordBatch) -> np.ndarray:
     column = batch.column("content_hash")
     raw = np.frombuffer(column.buffers()[1], _KEY)
-    return raw[column.offset : column.offset + len(column)]
+    keys = raw[column.offset : column.offset + len(column)]
+    messages = batch.column("messages")
+    wraps = messages.flatten().field("wrap")
+    if wraps.null_count == len(wraps):
+        return keys
+    keys = keys.copy()
+    marks: dict[int, list[str]] = {}
+    parents = pc.list_parent_indices(messages).to_pylist()
+    for row, wrap in zip(parents, wraps.to_pylist(), strict=True):
+        if wrap is not None:
+            marks.setdefault(row, []).append(f"{wrap['open']}\0{wrap['close']}")
+    for row, texts in marks.items():
+        digest = xxhash.xxh3_128_digest(keys[row].tobytes() + "\1".join(texts).encode())
+        keys[row] = np.frombuffer(digest, _KEY)[0]
+    return keys
 
 
 class _Store:

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from curator import log
-from curator.engine.local import LocalEngine
+from curator.engine.local import engine_for
 from curator.errors import CuratorError
 from curator.io.dataset import Dataset, OutputFolder, check_columns
 from curator.io.manifest import Fingerprint, Ledger
 from curator.pipeline.apply import RowTask, ShardTask, output_schema, shard_names
 from curator.pipeline.rounds import DecisionTask, decide
 from curator.stages.base import DatasetStage, RowStage, Stage
+
+
+WORTH_ROWS = 4_000
+"""Rows from which workers are worth their start."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,9 @@ def _tasks(
 ) -> list[ShardTask]:
     if len(stages) == 1 and isinstance(stages[0], DatasetStage):
         stage = stages[0]
-        decisions = decide(stage, dataset, out, LocalEngine(options.workers)) if names else None
+        decisions = (
+            decide(stage, dataset, out, engine_for(options.workers, dataset.num_rows, WORTH_ROWS)) if names else None
+        )
         return [
             DecisionTask(
                 name,
@@ -147,7 +153,7 @@ def run_tasks(folder: OutputFolder, tasks: Sequence[Any], label: str, options: O
         return
     total = sum(task.shard.num_rows for task in tasks)
     with log.progress(total, label, "rows") as bar:
-        for _, result in LocalEngine(options.workers).run(tasks, bar.advance):
+        for _, result in engine_for(options.workers, total, WORTH_ROWS).run(tasks, bar.advance):
             folder.record(result)
 
 

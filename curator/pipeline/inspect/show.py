@@ -115,7 +115,8 @@ def record_text(record: dict[str, Any], full: bool = False) -> str:
         raw = record["raw"].decode(errors="backslashreplace")
         place = f"{record['file']}, row {record['row']}, byte {record['byte_offset']:,}"
         return f"== {record['id']}  ({place})\n   {record['reason']}\n   {_cut(raw, full)}"
-    tags = [f"{name}={value}" for name, value in (record["metadata"] or {}).items() if value not in (None, [])]
+    metadata = record["metadata"] or {}
+    tags = [f"{name}={_value(value)}" for name, value in metadata.items() if value not in (None, [])]
     lines = [f"== {record['id']}  ({record['kind']})", f"   {'  '.join(tags)}"]
     if record.get("scores"):
         scores = (f"{name} {_score(score)}" for name, score in record["scores"].items() if score is not None)
@@ -164,7 +165,15 @@ def _score(score: dict[str, Any]) -> str:
     value = score["value"]
     if value is None:
         return f"({score['status']})"
-    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+    return _value(value)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # What would move the cursor or clear the screen is shown, not sent.

@@ -162,7 +162,9 @@ def _decide(stage: Exact, table: pa.Table) -> pa.Table:
     label_of = dict(zip(rows["id"], labels, strict=True))
     for label, keeper in zip(labels, rows["keeper"], strict=True):
         components.union([label, label_of[keeper]])
-    is_duplicate = pa.array([keeper != record_id for keeper, record_id in zip(rows["keeper"], rows["id"], strict=True)])
+    is_duplicate = pa.array(
+        [keeper != record_id for keeper, record_id in zip(rows["keeper"], rows["id"], strict=True)], pa.bool_()
+    )
     keepers = pa.array(rows["keeper"], pa.string())
     dedup = pa.StructArray.from_arrays(
         [
