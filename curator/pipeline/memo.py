@@ -1,4 +1,4 @@
-"""Results of costly row stages, kept by content hash, so that a rerun computes new rows only."""
+"""Results of costly row stages, kept by content, so that a rerun computes new rows only."""
 
 import os
 from pathlib import Path
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
 import pyarrow.compute as pc
 import xxhash
 
@@ -44,22 +46,18 @@ def memoised(function: RowFunction, folder: Path) -> RowFunction:
 
 
 def _keys(batch: pa.RecordBatch) -> np.ndarray:
+    """16 bytes for each row, shape [num_rows]: its content hash, mixed with the weights of its messages if it has any."""
     column = batch.column("content_hash")
-    raw = np.frombuffer(column.buffers()[1], _KEY)
-    keys = raw[column.offset : column.offset + len(column)]
+    keys = np.frombuffer(column.buffers()[1], _KEY)[column.offset : column.offset + len(column)]
     messages = batch.column("messages")
-    wraps = messages.flatten().field("wrap")
-    if wraps.null_count == len(wraps):
+    weighted = messages.flatten().field("weight").is_valid().to_numpy(zero_copy_only=False)
+    if not weighted.any():
         return keys
     keys = keys.copy()
-    marks: dict[int, list[str]] = {}
-    parents = pc.list_parent_indices(messages).to_pylist()
-    for row, wrap in zip(parents, wraps.to_pylist(), strict=True):
-        if wrap is not None:
-            marks.setdefault(row, []).append(f"{wrap['open']}\0{wrap['close']}")
-    for row, texts in marks.items():
-        digest = xxhash.xxh3_128_digest(keys[row].tobytes() + "\1".join(texts).encode())
-        keys[row] = np.frombuffer(digest, _KEY)[0]
+    for row in np.unique(pc.list_parent_indices(messages).to_numpy()[weighted]).tolist():
+        weights = [message["weight"] for message in messages[row].as_py()]
+        mixed = xxhash.xxh3_128_digest(keys[row].tobytes() + repr(weights).encode())
+        keys[row] = np.frombuffer(mixed, _KEY)[0]
     return keys
 
 

@@ -16,7 +16,6 @@ from curator.pipeline.apply import RowTask, ShardTask, output_schema, shard_name
 from curator.pipeline.rounds import DecisionTask, decide
 from curator.stages.base import DatasetStage, RowStage, Stage
 
-
 WORTH_ROWS = 4_000
 """Rows from which workers are worth their start."""
 

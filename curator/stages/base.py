@@ -48,7 +48,7 @@ class RowStage(Stage):
     """Looks at each batch on its own."""
 
     costly: ClassVar[bool] = False
-    """Worth memoising under `--memo`: results are kept by content hash; it may then read content columns only."""
+    """Worth memoising under `--memo`: results are kept by content; it may then read content columns only."""
 
     def open(self) -> RowFunction:
         """Load what is needed, once a worker; the function gives the new columns of a batch."""

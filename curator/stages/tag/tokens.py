@@ -58,7 +58,7 @@ class Tokens(RowStage):
             for name, selector in _PLAIN.items():
                 counts = chat.count(select_text(batch, selector))
                 columns[f"scores.{name}"] = score_array(pa.array(counts.astype(np.int64)), by)
-            # Counting is about the text: weights of messages and records do not enter.
+            # A message of weight 0 carries no loss; the record's own weight scales loss and is no matter of counts.
             encoded = chat.encode_batch(batch.select(["messages", "tools"]))
             failed = np.array([status not in ("ok", "no_supervised_tokens") for status in encoded.status])
             status = pa.array(encoded.status, pa.string())
