@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
-import pyarrow.compute as pc
-import xxhash
 
 from curator.io.manifest import digest_bytes
 from curator.schema.record import canonical_json
@@ -46,7 +44,7 @@ def memoised(function: RowFunction, folder: Path) -> RowFunction:
 
 
 def _keys(batch: pa.RecordBatch) -> np.ndarray:
-    """16 bytes for each row, shape [num_rows]: its content hash, mixed with the weights of its messages if it has any."""
+    """16 bytes a row, shape [num_rows]: its content hash, mixed with the weights of its messages if it has any."""
     column = batch.column("content_hash")
     keys = np.frombuffer(column.buffers()[1], _KEY)[column.offset : column.offset + len(column)]
     messages = batch.column("messages")
