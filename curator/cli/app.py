@@ -1,6 +1,7 @@
 """The door: commands are put together here, and errors become one line and an exit code."""
 
 import os
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from curator.cli import (
     train,
     why,
 )
-from curator.errors import CuratorError
+from curator.errors import CuratorError, UsageError
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -72,6 +73,10 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit: 0 ok, 1 failure, 2 usage, 3 partial, 130 interrupted."""
+    # A polite kill and a closed terminal are Ctrl-C: workers end, whole shards stay.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     sys.exit(run_app(sys.argv[1:]))
 
 
@@ -86,8 +91,14 @@ def run_app(arguments: list[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return _interrupted()
     except _CommandLineError as error:
-        error.show()
-        return error.exit_code
+        # Without arguments the message is the help itself.
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            return error.exit_code
+        context = getattr(error, "ctx", None)
+        text = error.format_message().rstrip(".")
+        help_command = f"{context.command_path if context else 'curator'} --help"
+        return _fail(UsageError(text[:1].lower() + text[1:], hint=help_command))
     except BrokenPipeError:
         # The reader has gone (head, less); nothing more to say, and Python must not say it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

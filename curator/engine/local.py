@@ -5,17 +5,20 @@ import gc
 import multiprocessing
 import os
 import signal
+import threading
 import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from curator import log
 from curator.engine.base import Report, Task
-from curator.errors import CuratorError, PartialError
+from curator.errors import CuratorError, PartialError, UsageError
 
 _STOP_SECONDS = 5.0
+_SHOWN_FAILURES = 5
 
 
 def default_workers() -> int:
@@ -40,7 +43,7 @@ class LocalEngine:
 
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
-            raise CuratorError(f"--workers {workers}", hint="at least 1")
+            raise UsageError(f"--workers {workers}", hint="at least 1")
         self.workers = workers or default_workers()
 
     def run(self, tasks: Sequence[Task], report: Report) -> Iterator[tuple[Task, Any]]:
@@ -58,6 +61,8 @@ def _run_here(tasks: Sequence[Task], report: Report) -> Iterator[tuple[Task, Any
         kind, value = _attempt(task, report)
         if kind == "error":
             failures.append((task, value))
+            if isinstance(value, _DiskFullError):
+                break
         else:
             done += 1
             yield task, value
@@ -86,7 +91,14 @@ class _Worker:
     def __init__(self, context: multiprocessing.context.SpawnContext) -> None:
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs,), daemon=True)
-        self.process.start()
+        # Ctrl-C goes to the whole group, but the parent ends the workers itself: they inherit a blocked signal. The
+        # tracker, which would unblock it, is started before.
+        resource_tracker.ensure_running()
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         theirs.close()
         self.task: Task | None = None
 
@@ -139,6 +151,8 @@ def _run_in_processes(tasks: Sequence[Task], report: Report, workers: int) -> It
                 task, worker.task = worker.task, None
                 if kind == "error":
                     failures.append((task, value))
+                    if isinstance(value, _DiskFullError):
+                        waiting.clear()
                 elif kind == "result":
                     done += 1
                     yield task, value
@@ -168,9 +182,11 @@ def _death(worker: _Worker) -> CuratorError:
 
 def _failure(failures: list[tuple[Task, CuratorError]], done: int) -> CuratorError:
     task, first = failures[0]
-    message = first.message if task.label in first.message else f"{task.label}: {first.message}"
+    message = first.message
+    if task.label not in message and not isinstance(first, _DiskFullError):
+        message = f"{task.label}: {message}"
     if len(failures) > 1:
-        for other, error in failures[1:]:
+        for other, error in failures[1 : 1 + _SHOWN_FAILURES]:
             log.warn(f"{other.label}: {error.message}")
         message += f" (and {len(failures) - 1} more failed)"
     kind = PartialError if done else type(first)
@@ -179,8 +195,7 @@ def _failure(failures: list[tuple[Task, CuratorError]], done: int) -> CuratorErr
 
 def _work(connection: Connection) -> None:
     """The life of a worker: tasks come through the pipe until it closes."""
-    # Ctrl-C goes to the whole group; the parent decides and ends the workers itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     relax_gc()
 
     def report(amount: float) -> None:
@@ -198,15 +213,31 @@ def _work(connection: Connection) -> None:
             return
 
 
+def _end_with_parent() -> None:
+    """A worker whose parent was killed must not go on writing beside the next run."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+class _DiskFullError(CuratorError):
+    """Every other task would meet it too."""
+
+
 def disk_error(error: OSError) -> CuratorError:
     """An operating-system error as a person can act on it."""
     import errno
 
     place = f"{error.filename}: " if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return CuratorError(
+        return _DiskFullError(
             f"{place}no space left on the disk", hint="make room and run the same command; finished shards are kept"
         )
-    if error.errno == errno.EACCES:
+    if error.errno == errno.EROFS:
+        return CuratorError(f"{place}the file system is read-only", hint="choose another --out")
+    if error.errno in (errno.EACCES, errno.EPERM):
         return CuratorError(f"{place}permission denied", hint="check who owns the folder")
-    return CuratorError(f"{place}{error.strerror or error}")
+    if error.errno == errno.ENOENT:
+        return CuratorError(f"{place}no such file or folder", hint=f"looked in {os.getcwd()}")
+    return CuratorError(f"{place}{error.strerror or error}", hint="an error of the operating system")

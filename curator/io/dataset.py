@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,18 +79,22 @@ class Shard:
     def batches(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Its row groups one at a time, cast to `schema`; `columns` are dotted paths, read without the rest."""
         wanted = schema if columns is None else prune_schema(schema, columns)
-        with _naming(self.path):
-            file = pq.ParquetFile(self.path, memory_map=False, pre_buffer=False, page_checksum_verification=True)
-        with file:
+        with open_shard(self.path) as file:
             there = None if columns is None else [path for path in columns if has_column(file.schema_arrow, path)]
             for index in range(file.num_row_groups):
-                with _naming(self.path):
+                with naming_damage(self.path):
                     table = file.read_row_group(index, columns=there, use_threads=False)
                 yield cast_batch(_one_batch(table), wanted)
 
 
+def open_shard(path: Path) -> pq.ParquetFile:
+    """A shard as a Parquet file that verifies its pages."""
+    with naming_damage(path):
+        return pq.ParquetFile(path, memory_map=False, pre_buffer=False, page_checksum_verification=True)
+
+
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming_damage(path: Path) -> Iterator[None]:
     """Say which shard cannot be read, and the way back."""
     try:
         yield
@@ -109,6 +113,41 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     if not batches:
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)
     return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+GROUP_BYTES = 8 << 20
+"""Small shards are read together until their files reach this size: many tiny raw files must not stay tiny shards."""
+
+
+@dataclass(frozen=True)
+class ShardGroup:
+    """Neighbouring shards that one task reads, and writes as one."""
+
+    shards: tuple[Shard, ...]
+
+    @property
+    def first_row(self) -> int:
+        return self.shards[0].first_row
+
+    @property
+    def num_rows(self) -> int:
+        return sum(shard.num_rows for shard in self.shards)
+
+    def batches(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """All rows in order; row groups of neighbours are joined as long as they stay within one batch."""
+        pending: list[pa.RecordBatch] = []
+        num_rows, num_bytes = 0, 0
+        for shard in self.shards:
+            for batch in shard.batches(schema, columns):
+                size = batch.nbytes
+                if pending and (num_rows + batch.num_rows > BATCH_ROWS or num_bytes + size > BATCH_BYTES):
+                    yield _one_batch(pa.Table.from_batches(pending))
+                    pending, num_rows, num_bytes = [], 0, 0
+                pending.append(batch)
+                num_rows += batch.num_rows
+                num_bytes += size
+        if pending:
+            yield _one_batch(pa.Table.from_batches(pending))
 
 
 class Dataset:
@@ -139,6 +178,19 @@ class Dataset:
     @property
     def path(self) -> Path:
         return self.paths[0]
+
+    @property
+    def groups(self) -> list[ShardGroup]:
+        """The shards, small neighbours together: what the tasks of a pass read. Depends on file sizes alone."""
+        groups: list[list[Shard]] = []
+        room = 0
+        for shard, entry in zip(self.shards, (e for m in self.manifests for e in m.shards), strict=True):
+            if not groups or entry.bytes > room:
+                groups.append([])
+                room = GROUP_BYTES
+            groups[-1].append(shard)
+            room -= entry.bytes
+        return [ShardGroup(tuple(group)) for group in groups]
 
     @property
     def manifest(self) -> Manifest:
@@ -196,6 +248,19 @@ def _dictionary_columns(schema: pa.Schema) -> list[str]:
     ]
 
 
+_TEMPORARY = ".tmp-"
+
+
+@contextmanager
+def _placing(path: Path) -> Iterator[None]:
+    """Give an error of the disk the name of the file it met; Arrow leaves it out."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 class ShardWriter:
     """One Parquet file whose bytes depend on its rows alone, not on how they arrived.
 
@@ -205,18 +270,20 @@ class ShardWriter:
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
         self._folder, self._name, self._schema = folder, name, schema
-        self._temporary = folder / os.path.dirname(name) / f".tmp-{os.path.basename(name)}"
+        # The process id keeps apart what a worker whose parent was killed may still be writing.
+        self._temporary = folder / os.path.dirname(name) / f"{_TEMPORARY}{os.getpid()}-{os.path.basename(name)}"
         self._temporary.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = pq.ParquetWriter(
-            self._temporary,
-            schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=_dictionary_columns(schema),
-            version="2.6",
-            data_page_version="1.0",
-            write_page_checksum=True,
-        )
+        with _placing(folder / name):
+            self._writer = pq.ParquetWriter(
+                self._temporary,
+                schema,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=_dictionary_columns(schema),
+                version="2.6",
+                data_page_version="1.0",
+                write_page_checksum=True,
+            )
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -246,21 +313,23 @@ class ShardWriter:
         if not self._pending_rows:
             return
         table = pa.Table.from_batches(self._pending, schema=self._schema).combine_chunks()
-        self._writer.write_table(table, row_group_size=self._pending_rows)
+        with _placing(self._folder / self._name):
+            self._writer.write_table(table, row_group_size=self._pending_rows)
         self.num_rows += self._pending_rows
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def close(self) -> FileEntry:
         """Finish the file under its final name and describe it."""
         self._flush()
-        self._writer.close()
-        descriptor = os.open(self._temporary, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        fault_point("after_temporary_write")
         final = self._folder / self._name
+        with _placing(final):
+            self._writer.close()
+            descriptor = os.open(self._temporary, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        fault_point("after_temporary_write")
         self._temporary.rename(final)
         fault_point("after_rename")
         return FileEntry(self._name, self.num_rows, final.stat().st_size, digest_file(final))
@@ -355,6 +424,8 @@ class OutputFolder:
         self.finished: dict[str, TaskResult] = {}
         self.complete: Manifest | None = None
         """The manifest, when the folder was complete and sound before this run."""
+        self._is_new = self._is_open = False
+        """Whether it holds nothing of an earlier run; whether there is work that is not finished."""
 
     @classmethod
     def prepare(cls, path: Path, fingerprint: Fingerprint, overwrite: bool = False) -> "OutputFolder":
@@ -375,7 +446,12 @@ class OutputFolder:
         return folder
 
     def _look(self, overwrite: bool) -> None:
-        previous, tasks, whole = self._previous()
+        try:
+            previous, tasks, whole = self._previous()
+        except CuratorError:
+            if not overwrite:
+                raise
+            previous, tasks, whole = None, [], None
         if previous is not None and previous != self.fingerprint.to_json():
             if not overwrite:
                 difference = first_difference(previous, self.fingerprint.to_json())
@@ -405,6 +481,8 @@ class OutputFolder:
         if whole is not None and not damaged:
             self.complete = whole
             return
+        self._is_new, self._is_open = previous is None, True
+        self._sweep_temporaries()
         if previous is None or whole is not None:
             # Nothing here may be called complete while tasks are redone.
             partial = self.path / PARTIAL
@@ -429,7 +507,7 @@ class OutputFolder:
     def _clear(self) -> None:
         """Delete what a dataset or mixture folder holds; anything else in it is a person's own."""
         for entry in self.path.iterdir():
-            if entry.name not in _OWN_NAMES and not entry.name.startswith(".tmp-"):
+            if entry.name not in _OWN_NAMES and not entry.name.startswith(_TEMPORARY):
                 continue
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
@@ -453,7 +531,7 @@ class OutputFolder:
         tasks = [self.finished[name] for name in order]
         manifest = Manifest(self.fingerprint.to_json(), tasks, schema_to_json(schema), history, extra or {})
         known = {entry.path for task in tasks for entry in task.files()}
-        for kind in ("data", "rejects", "quarantine"):
+        for kind in _KINDS:
             for file in (self.path / kind).glob("**/*"):
                 if file.is_file() and str(file.relative_to(self.path)) not in known:
                     file.unlink()
@@ -462,19 +540,38 @@ class OutputFolder:
         fault_point("before_manifest")
         write_atomic(self.path / MANIFEST, manifest.to_bytes())
         shutil.rmtree(self.path / PARTIAL, ignore_errors=True)
+        self._is_open = False
         self.release()
         return manifest
 
     def release(self) -> None:
-        """Unlock; the lock file goes with the lock."""
-        if self._lock >= 0:
-            (self.path / _LOCK).unlink(missing_ok=True)
-            os.close(self._lock)
-            self._lock = -1
+        """Unlock; the lock file goes with the lock. Of unfinished work whole shards stay; without any, nothing does."""
+        if self._lock < 0:
+            return
+        if self._is_open:
+            self._sweep_temporaries()
+        is_empty = self._is_open and self._is_new and not self.finished and not self._has_rounds()
+        if is_empty:
+            self._clear()
+        (self.path / _LOCK).unlink(missing_ok=True)
+        os.close(self._lock)
+        self._lock = -1
+        if is_empty:
+            with suppress(OSError):
+                self.path.rmdir()
+
+    def _sweep_temporaries(self) -> None:
+        for kind in _KINDS:
+            for file in (self.path / kind).glob(f"{_TEMPORARY}*"):
+                file.unlink(missing_ok=True)
+
+    def _has_rounds(self) -> bool:
+        return any((self.path / PARTIAL).glob("round-*/[!.]*"))
 
 
 _LOCK = ".lock"
-_OWN_NAMES = {"data", "rejects", "quarantine", MANIFEST, PARTIAL, "timing.json"} | {
+_KINDS = ("data", "rejects", "quarantine")
+_OWN_NAMES = {*_KINDS, MANIFEST, PARTIAL, "timing.json"} | {
     "mixture.json",
     "order.parquet",
     "splits.parquet",

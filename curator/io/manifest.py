@@ -273,22 +273,28 @@ class Manifest:
             ) from None
         except ValueError as error:
             raise CuratorError(
-                f"{path} is damaged: {error}", hint="delete it and run the command that wrote the folder again"
+                f"{path} is damaged: {error}", hint="run the command that wrote the folder again with --overwrite"
             ) from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise CuratorError(f"{path} is not the manifest of a dataset", hint="name a folder made by curator")
-        if data["schema_version"] > SCHEMA_VERSION:
-            raise CuratorError(
-                f"{folder} has schema version {data['schema_version']}, this curator reads up to {SCHEMA_VERSION}",
-                hint="pip install --upgrade sft-curator",
+        try:
+            if data["schema_version"] > SCHEMA_VERSION:
+                raise CuratorError(
+                    f"{folder} has schema version {data['schema_version']}, this curator reads up to {SCHEMA_VERSION}",
+                    hint="pip install --upgrade sft-curator",
+                )
+            return cls(
+                data["fingerprint"],
+                [TaskResult.from_json(task) for task in data["tasks"]],
+                data["schema"],
+                data["history"],
+                data["extra"],
             )
-        return cls(
-            data["fingerprint"],
-            [TaskResult.from_json(task) for task in data["tasks"]],
-            data["schema"],
-            data["history"],
-            data["extra"],
-        )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CuratorError(
+                f"{path} is damaged: {type(error).__name__} {error}",
+                hint="run the command that wrote the folder again with --overwrite",
+            ) from None
 
 
 PARTIAL = ".partial"

@@ -64,6 +64,8 @@ class StreamReader:
                     "- reads stdin, which is a terminal", hint="pipe records in, or name a dataset folder"
                 )
             return cls(sys.stdin.buffer, "stdin")
+        if not Path(path).is_file():
+            raise CuratorError(f"{path}: no such file", hint=f"looked in {Path.cwd()}")
         return cls(Path(path).open("rb"), path)
 
     def batches(self) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from curator.engine.base import Report
-from curator.io.dataset import Shard, TaskWriter
+from curator.io.dataset import ShardGroup, TaskWriter
 from curator.io.manifest import TaskResult, digest_bytes
 from curator.pipeline.memo import memo_folder, memoised
 from curator.schema.record import (
@@ -91,11 +91,11 @@ def opened_chain(stages: Sequence[RowStage], schema: pa.Schema, memo: Path | Non
 
 @dataclass(frozen=True)
 class ShardTask:
-    """Reads one shard, splits its batches into kept and dropped, writes the shard of the same number."""
+    """Reads a group of shards, splits its batches into kept and dropped, writes the shard of the group's number."""
 
     name: str
     label: str
-    shard: Shard
+    group: ShardGroup
     schema: pa.Schema
     out_schema: pa.Schema
     folder: Path
@@ -109,8 +109,8 @@ class ShardTask:
         split = self.splitter()
         writer = TaskWriter(self.folder, TaskResult(self.name, self.label), self.out_schema, self.stores_rejects)
         writer.begin_shard(f"part-{self.name}")
-        row = self.shard.first_row
-        for batch in self.shard.batches(self.schema):
+        row = self.group.first_row
+        for batch in self.group.batches(self.schema):
             ledger = writer.result.ledger
             ledger.read += batch.num_rows
             ledger.read_ids += ids_digest(batch.column("id").to_pylist())
@@ -126,7 +126,7 @@ class ShardTask:
 
 @dataclass(frozen=True)
 class RowTask(ShardTask):
-    """Row stages over one shard."""
+    """Row stages over one group of shards."""
 
     stages: tuple[RowStage, ...] = ()
     memo: Path | None = None

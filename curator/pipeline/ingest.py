@@ -2,8 +2,10 @@
 
 import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -93,14 +95,19 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
 
     Raises CuratorError when nothing matches, a compressed stream is damaged, or every row is bad.
     """
-    started = time.time()
-    spooled: Path | None = None
     if list(patterns) == [STDIN]:
-        spooled = _spool(out)
-        files = [(str(spooled), STDIN)]
-    else:
-        files, skipped = expand(patterns)
-        tell_skipped(skipped)
+        with _spooled(out) as path:
+            return _ingest([(path, STDIN)], source, out, options)
+    files, skipped = expand(patterns)
+    tell_skipped(skipped)
+    inside = [path for path, _ in files if Path(path).resolve().is_relative_to(out.resolve())]
+    if inside:
+        raise CuratorError(f"{inside[0]} lies in --out {out}", hint="every step writes a folder of its own")
+    return _ingest(files, source, out, options)
+
+
+def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path, options: Options) -> Outcome:
+    started = time.time()
     raw_files = [raw_file(path, relative) for path, relative in files]
     fingerprint = Fingerprint(
         ({"step": STEP, "version": VERSION, "settings": asdict(source)},),
@@ -126,20 +133,19 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
         )
     finally:
         folder.release()
-        if spooled is not None:
-            spooled.unlink(missing_ok=True)
     outcome = Outcome(out, [STEP], manifest.ledger(), time.time() - started)
     outcome.notes = _notes(manifest.tasks)
     return outcome
 
 
-def _spool(out: Path) -> Path:
-    """Put stdin into a file beside the output: digests and row counts need the whole of it."""
+@contextmanager
+def _spooled(out: Path) -> Iterator[str]:
+    """Stdin as a file beside the output, for as long as the context lasts: digests and row counts need all of it."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    path = out.parent / f".stdin-{out.name}"
-    with path.open("wb") as file:
+    with tempfile.NamedTemporaryFile(prefix=f".stdin-{out.name}-", dir=out.parent) as file:
         shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-    return path
+        file.flush()
+        yield file.name
 
 
 def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[IngestTask]:

@@ -44,17 +44,19 @@ def memoised(function: RowFunction, folder: Path) -> RowFunction:
 
 
 def _keys(batch: pa.RecordBatch) -> np.ndarray:
-    """16 bytes a row, shape [num_rows]: its content hash, mixed with the weights of its messages if it has any."""
+    """16 bytes a row, shape [num_rows]: its content hash, mixed with what a stage reads of messages and the hash leaves
+    out: their weights, and the marks around their traces."""
     column = batch.column("content_hash")
     keys = np.frombuffer(column.buffers()[1], _KEY)[column.offset : column.offset + len(column)]
     messages = batch.column("messages")
-    weighted = messages.flatten().field("weight").is_valid().to_numpy(zero_copy_only=False)
-    if not weighted.any():
+    flat = messages.flatten()
+    unhashed = pc.or_(flat.field("weight").is_valid(), flat.field("wrap").is_valid()).to_numpy(zero_copy_only=False)
+    if not unhashed.any():
         return keys
     keys = keys.copy()
-    for row in np.unique(pc.list_parent_indices(messages).to_numpy()[weighted]).tolist():
-        weights = [message["weight"] for message in messages[row].as_py()]
-        mixed = xxhash.xxh3_128_digest(keys[row].tobytes() + repr(weights).encode())
+    for row in np.unique(pc.list_parent_indices(messages).to_numpy()[unhashed]).tolist():
+        rest = [(message["weight"], message["wrap"]) for message in messages[row].as_py()]
+        mixed = xxhash.xxh3_128_digest(keys[row].tobytes() + repr(rest).encode())
         keys[row] = np.frombuffer(mixed, _KEY)[0]
     return keys
 

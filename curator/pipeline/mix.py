@@ -21,7 +21,7 @@ from curator.mixture.solver import allot
 from curator.mixture.spec import NULL_VALUE, OTHERS, MixSpec, Weights
 from curator.mixture.splits import assign_validation
 from curator.pipeline.apply import ShardTask, Split, shard_names, split_dropped
-from curator.pipeline.passes import Options, Outcome, check_shared_ids, run_tasks, timing
+from curator.pipeline.passes import Options, Outcome, check_shared_ids, refuse_overlap, run_tasks, timing
 from curator.schema.check import did_you_mean
 from curator.schema.expression import Expression
 from curator.schema.record import column_array, drop_array, field_names, has_column, set_columns
@@ -72,6 +72,7 @@ def mix(inputs: Sequence[Path], spec: MixSpec, out: Path, options: Options) -> O
     """Plan and write a mixture folder. Raises CuratorError when nothing is left to train on."""
     started = time.time()
     dataset = Dataset.open(*inputs)
+    refuse_overlap(inputs, out)
     fingerprint = Fingerprint(
         ({"step": STEP, "version": VERSION, "settings": asdict(spec)},),
         tuple({"digest": manifest.digest} for manifest in dataset.manifests),
@@ -90,12 +91,13 @@ def mix(inputs: Sequence[Path], spec: MixSpec, out: Path, options: Options) -> O
         rows = _read_rows(dataset, spec)
         plan = _plan(rows, spec)
         np.save(partial / _ASSIGNMENT, plan.assignment)
-        names = list(shard_names(len(dataset.shards)))
+        groups = dataset.groups
+        names = list(shard_names(len(groups)))
         tasks = [
             MixTask(
                 name,
                 f"shard {name}",
-                dataset.shards[int(name)],
+                groups[int(name)],
                 dataset.schema,
                 dataset.schema,
                 out,
@@ -127,19 +129,26 @@ def _sound(out: Path, extra: dict[str, Any]) -> bool:
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-def _read_rows(dataset: Dataset, spec: MixSpec) -> _Rows:
-    schema = dataset.schema
+def resolve(spec: MixSpec, schema: pa.Schema) -> tuple[list[str], str, dict[str, Expression]]:
+    """Paths of the slice fields and of the split key, and the checked weights by their text. Raises UsageError when
+    records of this schema do not have what the mixture asks for."""
     fields = [_metadata_path(schema, name, "weights.by") for name in spec.slice_fields()]
     key_path = _metadata_path(schema, spec.splits.by, "splits.by")
     expressions = {text: Expression(text, schema, "mix weight") for text in spec.expressions()}
     for expression in expressions.values():
         expression.require_number()
-    has_tokens = has_column(schema, _TOKENS)
-    if spec.budget.supervised_tokens is not None and not has_tokens:
+    if spec.budget.supervised_tokens is not None and not has_column(schema, _TOKENS):
         raise UsageError(
             "mix.budget.supervised_tokens needs token counts, which these records do not have",
             hint="run curator tag tokens --tokenizer MODEL first",
         )
+    return fields, key_path, expressions
+
+
+def _read_rows(dataset: Dataset, spec: MixSpec) -> _Rows:
+    schema = dataset.schema
+    fields, key_path, expressions = resolve(spec, schema)
+    has_tokens = has_column(schema, _TOKENS)
     columns = {"id", "kind", key_path, *fields, *(column for e in expressions.values() for column in e.columns)}
     if has_tokens:
         columns.add(_TOKENS)

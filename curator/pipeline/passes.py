@@ -79,7 +79,7 @@ def run_pass(inputs: Sequence[Path], stages: Sequence[Stage], out: Path, options
     """
     started = time.time()
     dataset = Dataset.open(*inputs)
-    _refuse_overlap(inputs, out)
+    refuse_overlap(inputs, out)
     for stage in stages:
         schema = dataset.schema if stage is stages[0] else output_schema(dataset.schema, stages[: stages.index(stage)])
         check_columns(schema, stage.reads(schema), stage.name)
@@ -91,7 +91,7 @@ def run_pass(inputs: Sequence[Path], stages: Sequence[Stage], out: Path, options
             return Outcome(out, [stage.name for stage in stages], folder.complete.ledger(), time.time() - started, True)
         if len(inputs) > 1:
             check_shared_ids(dataset)
-        names = list(shard_names(len(dataset.shards)))
+        names = list(shard_names(len(dataset.groups)))
         missing = [name for name in names if name not in folder.finished]
         tasks = _tasks(dataset, stages, out, out_schema, options, missing)
         run_tasks(folder, tasks, " + ".join(stage.name for stage in stages), options)
@@ -101,7 +101,7 @@ def run_pass(inputs: Sequence[Path], stages: Sequence[Stage], out: Path, options
     return Outcome(out, [stage.name for stage in stages], manifest.ledger(), time.time() - started)
 
 
-def _refuse_overlap(inputs: Sequence[Path], out: Path) -> None:
+def refuse_overlap(inputs: Sequence[Path], out: Path) -> None:
     if any(out.resolve() == folder.resolve() for folder in inputs):
         raise CuratorError(f"--out {out} is also an input", hint="every step writes a folder of its own")
 
@@ -109,6 +109,7 @@ def _refuse_overlap(inputs: Sequence[Path], out: Path) -> None:
 def _tasks(
     dataset: Dataset, stages: Sequence[Stage], out: Path, out_schema: Any, options: Options, names: list[str]
 ) -> list[ShardTask]:
+    groups = dataset.groups
     if len(stages) == 1 and isinstance(stages[0], DatasetStage):
         stage = stages[0]
         decisions = (
@@ -118,7 +119,7 @@ def _tasks(
             DecisionTask(
                 name,
                 f"shard {name}",
-                dataset.shards[int(name)],
+                groups[int(name)],
                 dataset.schema,
                 out_schema,
                 out,
@@ -135,7 +136,7 @@ def _tasks(
         RowTask(
             name,
             f"shard {name}",
-            dataset.shards[int(name)],
+            groups[int(name)],
             dataset.schema,
             out_schema,
             out,
@@ -150,7 +151,7 @@ def run_tasks(folder: OutputFolder, tasks: Sequence[Any], label: str, options: O
     """Run what is missing and remember each result as it comes."""
     if not tasks:
         return
-    total = sum(task.shard.num_rows for task in tasks)
+    total = sum(task.group.num_rows for task in tasks)
     with log.progress(total, label, "rows") as bar:
         for _, result in engine_for(options.workers, total, WORTH_ROWS).run(tasks, bar.advance):
             folder.record(result)

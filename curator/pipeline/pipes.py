@@ -182,6 +182,8 @@ def _spool(path: str, folder: Path) -> Path:
 @contextmanager
 def as_folders(inputs: Sequence[str]) -> Iterator[list[Path]]:
     """Inputs as dataset folders, a stream spooled for as long as the context lasts: for commands that read twice."""
+    if len(inputs) > 1 and any(is_stream(path) for path in inputs):
+        raise UsageError("a stream cannot be read together with other inputs", hint="curator concat joins folders")
     if not is_stream(inputs[0]):
         yield [Path(path) for path in inputs]
         return

@@ -94,6 +94,9 @@ def load_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
     for source in file.sources:
         source.settings()
     steps = [_step(item, f"{path}: steps[{index}]") for index, item in enumerate(file.steps)]
+    num_processes = (file.train or {}).get("nproc", 1)
+    if not isinstance(num_processes, int) or num_processes < 1:
+        raise UsageError(f"{path}: train.nproc is {num_processes!r}", hint="a number of processes, at least 1")
     if file.train is not None and file.mix is None:
         raise UsageError(f"{path}: train needs mix", hint="mix: {} takes every record once")
     mix = None if file.mix is None else MixSpec.from_mapping(file.mix, f"{path}: mix")

@@ -1,6 +1,7 @@
 """Dataset stages: rounds of scan and reduce, spilled as Arrow files, resumed at the last whole round."""
 
 import math
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 
 from curator import log
 from curator.engine.base import Engine, Report
-from curator.io.dataset import Dataset, Shard
+from curator.io.dataset import Dataset, ShardGroup
 from curator.io.manifest import PARTIAL
 from curator.pipeline.apply import ShardTask, Split, apply_columns, shard_names, split_dropped
 from curator.stages.base import DatasetStage, Reduce, Scan
@@ -34,7 +35,7 @@ class _RoundTask:
     """Where its output files go: `<name>-p<partition>.arrow`."""
     by: str | None
     num_partitions: int
-    shard: Shard | None = None
+    group: ShardGroup | None = None
     schema: pa.Schema | None = None
     inputs: tuple[Path, ...] = ()
 
@@ -50,10 +51,10 @@ class _RoundTask:
             _write(self._file(partition), part)
 
     def _scan(self, report: Report) -> pa.Table:
-        assert self.shard is not None and self.schema is not None and isinstance(self.round, Scan)
-        row = self.shard.first_row
+        assert self.group is not None and self.schema is not None and isinstance(self.round, Scan)
+        row = self.group.first_row
         tables = []
-        for batch in self.shard.batches(self.schema, self.round.reads):
+        for batch in self.group.batches(self.schema, self.round.reads):
             tables.append(self.round.function(self.stage, batch, row))
             row += batch.num_rows
             report(batch.num_rows)
@@ -95,7 +96,7 @@ def _partition(table: pa.Table, by: str | None, num_partitions: int) -> Iterator
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    temporary = path.with_name(f".tmp-{path.name}")
+    temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
     with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     temporary.rename(path)
@@ -123,6 +124,7 @@ def decide(stage: DatasetStage, dataset: Dataset, folder: Path, engine: Engine) 
     if result.exists():
         return result
     rounds = stage.rounds(dataset.schema)
+    groups = dataset.groups
     partitions = max(1, math.ceil(dataset.num_rows / PARTITION_ROWS))
     previous: Path | None = None
     num_inputs = 0
@@ -135,9 +137,9 @@ def decide(stage: DatasetStage, dataset: Dataset, folder: Path, engine: Engine) 
         if isinstance(round_, Scan):
             tasks = [
                 _RoundTask(
-                    name, f"{stage.name}, shard {name}", stage, round_, target, by, outputs, shard, dataset.schema
+                    name, f"{stage.name}, shard {name}", stage, round_, target, by, outputs, group, dataset.schema
                 )
-                for name, shard in zip(shard_names(len(dataset.shards)), dataset.shards, strict=True)
+                for name, group in zip(shard_names(len(groups)), groups, strict=True)
             ]
             total, unit = float(dataset.num_rows), "rows"
         else:
@@ -173,7 +175,7 @@ def _verb(round_: Scan | Reduce) -> str:
 
 @dataclass(frozen=True)
 class DecisionTask(ShardTask):
-    """Writes one shard with the decisions of a dataset stage applied."""
+    """Writes one group of shards with the decisions of a dataset stage applied."""
 
     step: str = ""
     decisions: Path | None = None
@@ -183,7 +185,7 @@ class DecisionTask(ShardTask):
         with pa.memory_map(str(self.decisions)) as source:
             table = pa.ipc.open_file(source).read_all()
         rows = table.column("row").to_numpy()
-        first, last = np.searchsorted(rows, [self.shard.first_row, self.shard.first_row + self.shard.num_rows])
+        first, last = np.searchsorted(rows, [self.group.first_row, self.group.first_row + self.group.num_rows])
         table, rows = table.slice(first, last - first).combine_chunks(), rows[first:last]
 
         def split(batch: pa.RecordBatch, row: int) -> Split:

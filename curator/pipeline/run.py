@@ -6,18 +6,23 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from curator.chat.tokenizer import ChatTokenizer
 from curator.errors import CuratorError
-from curator.io.dataset import Dataset
+from curator.extras import require
+from curator.io.dataset import Dataset, check_columns
 from curator.io.manifest import MANIFEST, PARTIAL, Ledger, Manifest, first_difference
+from curator.io.raw import expand
+from curator.pipeline.apply import output_schema
 from curator.pipeline.ingest import ingest
-from curator.pipeline.mix import mix
+from curator.pipeline.mix import mix, resolve
 from curator.pipeline.passes import Options, Outcome, fingerprint, run_pass
 from curator.pipeline.recipe import Recipe
 from curator.pipeline.schedule import schedule
-from curator.schema.record import canonical_json
+from curator.schema.record import canonical_json, unify_schemas
 
 
 @dataclass
@@ -65,9 +70,29 @@ class RunResult:
         }
 
 
+def check_recipe(recipe: Recipe) -> None:
+    """Find before any work what would stop it later: files, columns, expressions, models. Raises CuratorError."""
+    for source in recipe.sources:
+        expand(source.patterns(recipe.root))
+    names = [source.name for source in recipe.sources]
+    schema = unify_schemas([source.settings().schema() for source in recipe.sources], names)
+    for stage in recipe.steps:
+        check_columns(schema, stage.reads(schema), stage.name)
+        schema = output_schema(schema, [stage])
+        stage.describe()
+    if recipe.mix is not None:
+        resolve(recipe.mix, schema)
+    if recipe.train is not None:
+        for module in ("torch", "transformers"):
+            if find_spec(module) is None:
+                require(module, "train")
+        ChatTokenizer.load(recipe.train["model"])
+
+
 def run_recipe(recipe: Recipe, out: Path, options: Options) -> RunResult:
     """Do what is not done yet, in order. Every folder is complete before the next step begins."""
     started = time.time()
+    check_recipe(recipe)
     result = RunResult(recipe.name, out)
     folders = []
     for source in recipe.sources:
@@ -96,12 +121,14 @@ def start_training(mixture: Path, settings: dict[str, Any], out: Path, overwrite
     config.write_bytes(json.dumps(settings, indent=1).encode() + b"\n")
     command = [sys.executable, "-m", "curator.cli.app", "train", str(mixture), "--config", str(config)]
     command += ["--nproc", str(nproc), "--out", str(out), "--json", *(["--overwrite"] if overwrite else [])]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    # Its own session: an interruption reaches this process only, which passes it on once.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None
         try:
             text = process.stdout.read()
             code = process.wait()
         except KeyboardInterrupt:
+            process.terminate()
             process.wait()
             raise
     if code == 130:
@@ -118,6 +145,7 @@ def start_training(mixture: Path, settings: dict[str, Any], out: Path, overwrite
 
 def what_would_run(recipe: Recipe, out: Path) -> list[tuple[str, str]]:
     """For each part of a recipe its folder and what a run would do there, from what is on disk; nothing is written."""
+    check_recipe(recipe)
     lines = []
     folders: list[Path] = []
     known = True

@@ -35,8 +35,28 @@ def build(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
         return msgspec.convert(mapping, cls)
     except msgspec.ValidationError as error:
         text, _, path = str(error).partition(" - at `$")
-        place = f"{where}{path.rstrip('`')}" if path else where
-        raise UsageError(f"{place}: {text[0].lower()}{text[1:]}") from None
+        place = _below(where, path.rstrip("`").removeprefix("."))
+        expected = re.search(r"xpected `(\w+)", text)
+        hint = _WAYS.get(expected[1]) if expected else None
+        raise UsageError(f"{place}: {text[0].lower()}{text[1:]}", hint=hint) from None
+
+
+_WAYS = {
+    "str": "put it in quotes",
+    "int": "write a whole number",
+    "float": "write a number, with a point: 1.5",
+    "bool": "write true or false",
+    "array": "write a list: [a, b]",
+    "object": "write keys and values: {a: 1}",
+}
+"""How a value of a type is written in YAML."""
+
+
+def _below(where: str, key: str) -> str:
+    """The place of a key: `recipe.yaml: train.steps`."""
+    if not key or key.startswith("["):
+        return f"{where}{key}"
+    return f"{where}.{key}" if ": " in where else f"{where}: {key}"
 
 
 def _check_keys(type_: Any, value: Any, where: str) -> None:
@@ -55,7 +75,7 @@ def _check_keys(type_: Any, value: Any, where: str) -> None:
         for key, child in value.items():
             if key not in known:
                 raise UsageError(f"{where}: unknown key {key!r}", hint=did_you_mean(str(key), known))
-            _check_keys(hints[key], child, f"{where}.{key}")
+            _check_keys(hints[key], child, _below(where, str(key)))
         missing = [
             field.name
             for field in dataclasses.fields(type_)
@@ -72,7 +92,7 @@ def _check_keys(type_: Any, value: Any, where: str) -> None:
             _check_keys(typing.get_args(type_)[0], item, f"{where}[{index}]")
     elif origin is dict and isinstance(value, Mapping):
         for key, item in value.items():
-            _check_keys(typing.get_args(type_)[1], item, f"{where}.{key}")
+            _check_keys(typing.get_args(type_)[1], item, _below(where, str(key)))
 
 
 def _fits(type_: Any, value: Any) -> bool:
@@ -128,4 +148,5 @@ def load_yaml(text: str, where: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        raise UsageError(f"{where}{line}: not YAML: {getattr(error, 'problem', None) or error}") from None
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise UsageError(f"{where}{line}: not YAML: {problem}") from None

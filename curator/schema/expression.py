@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,11 @@ class Expression:
         self._schema = schema
         self.columns: list[str] = []
         self._connection = _locked_connection()
-        select = self._parse()
-        self._check(select["select_list"][0], 0)
+        try:
+            select = self._parse()
+            self._check(select["select_list"][0], 0)
+        except RecursionError:
+            raise UsageError(f"{self._where} is nested too deeply") from None
         self.columns = sorted(set(self.columns))
         self._sql = self._deserialise(select)
         self.type = self._bind()
@@ -69,7 +73,10 @@ class Expression:
             raise UsageError(f"{self._where} is empty", hint="for example: metadata.language = 'en'")
         tree = json.loads(self._ask("SELECT json_serialize_sql(?)", f"SELECT ({self.text}\n)"))
         if tree["error"]:
-            raise UsageError(f"{self._where} does not parse: {_first_line(tree['error_message'])}: {self.text}")
+            raise UsageError(
+                f"{self._where} does not parse: {_first_line(tree['error_message'])}: {self.text}",
+                hint="SQL, as in: metadata.language = 'en' and scores.num_turns.value >= 2",
+            )
         if len(tree["statements"]) != 1:
             raise UsageError(f"{self._where} must be one expression, without ;: {self.text}")
         self._tree = tree
@@ -139,6 +146,8 @@ class Expression:
             bare = f"metadata.{path}"
             if not has_column(self._schema, bare):
                 known = field_names(self._schema)
+                if names[0] == "scores":
+                    known = [name for name in known if name.startswith("scores.")]
                 hint = did_you_mean(path, [*known, *(name.removeprefix("metadata.") for name in known)]) or ""
                 if not hint.startswith("did"):
                     tags = "a tag or classify step writes scores; " if names[0] == "scores" else ""
@@ -216,19 +225,25 @@ class Expression:
 
 def _locked_connection() -> Any:
     """A DuckDB connection that can reach no file, network, extension or Python variable."""
+    return _locked_database().cursor()
+
+
+@cache
+def _locked_database() -> Any:
     import duckdb
 
-    connection = duckdb.connect(":memory:", config={"python_enable_replacements": "false", "threads": "1"})
-    for setting in (
-        "SET enable_external_access = false",
-        "SET autoinstall_known_extensions = false",
-        "SET autoload_known_extensions = false",
-        "SET ieee_floating_point_ops = false",  # x / 0 is null, not NaN or infinity
-        "SET error_on_division_by_zero = false",
-        "SET lock_configuration = true",
-    ):
-        connection.execute(setting)
-    return connection
+    # All in the configuration of the database: what SET changes, the next cursor would not have.
+    settings = {
+        "python_enable_replacements": "false",
+        "threads": "1",
+        "enable_external_access": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "ieee_floating_point_ops": "false",  # x / 0 is null, not NaN or infinity
+        "error_on_division_by_zero": "false",
+        "lock_configuration": "true",
+    }
+    return duckdb.connect(":memory:", config=settings)
 
 
 def _children(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,8 @@ from curator.errors import CuratorError
 ERRORS_VARIABLE = "CURATOR_ERRORS"
 """Environment variable: the folder where ranks leave how they failed."""
 PARENT_VARIABLE = "CURATOR_PARENT"
-"""Environment variable: the process without which a rank must not go on."""
+"""Environment variable: the process that started this one, without which it must not go on. Whoever starts `curator
+train` as a part of something larger may set it too."""
 
 LOCK = ".lock"
 _LOCK_PATIENCE_SECONDS = 15.0

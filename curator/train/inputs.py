@@ -82,7 +82,10 @@ class RunFolder:
             whole = all((self.out / file["path"]).stat().st_size == file["bytes"] for file in manifest["files"])
         except (OSError, ValueError, KeyError):
             return None
-        return {**manifest["summary"], "out": str(self.out)} if whole else None
+        if not whole:
+            return None
+        places = {name: str(self.out / path) for name, path in manifest["places"].items()}
+        return {**manifest["summary"], "out": str(self.out), **places}
 
 
 def _empty(folder: Path) -> None:

@@ -35,6 +35,8 @@ def train(
     A finished run is not done again, an interrupted one goes on from its last checkpoint, at any `nproc`. A folder
     that holds another run is refused, naming the first difference, unless `overwrite`. Raises CuratorError.
     """
+    if PARENT_VARIABLE in os.environ:
+        watch_parent()
     mixture, out = Path(mixture), Path(out)
     if not isinstance(config, TrainConfig):
         config = TrainConfig.from_mapping(config)

@@ -71,9 +71,19 @@ def tokenise(dataset: Dataset, chat: ChatTokenizer, config: TrainConfig) -> "Tok
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         _write_tokens(temporary, key, dataset, chat, config)
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
+        _move_into_place(temporary, folder, key)
     return TokenStore(folder)
+
+
+def _move_into_place(temporary: Path, folder: Path, key: dict[str, Any]) -> None:
+    """Give the finished folder its name, unless another run was quicker."""
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        temporary.rename(folder)
+    except OSError:
+        if not _is_whole(folder, key):
+            raise
+        shutil.rmtree(temporary)
 
 
 def _is_whole(folder: Path, key: dict[str, Any]) -> bool:

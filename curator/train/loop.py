@@ -67,8 +67,7 @@ def train(mixture: Path, config: TrainConfig, out: Path, world: World) -> None:
     started = time.monotonic()
     for step in range(progress.step + 1, num_steps + 1):
         is_last = step == num_steps
-        if monitor:
-            monitor.begin_step()
+        step_started = time.monotonic()
         first, stop = ledger.pack_range(step)
         batches = list(
             loader.micro_batches(first, stop, config.packs_per_step, world.rank, world.size, config.micro_batch_packs)
@@ -78,6 +77,7 @@ def train(mixture: Path, config: TrainConfig, out: Path, world: World) -> None:
         if not (math.isfinite(sums.mean()) and math.isfinite(grad_norm)):
             raise non_finite_error(step, sums.mean(), grad_norm, ledger.record_ids(step))
         apply_step(optimizer)
+        seconds = time.monotonic() - step_started
 
         held_out = None
         if evaluator.num_records and (is_last or is_due(step, config.eval_every)):
@@ -85,7 +85,7 @@ def train(mixture: Path, config: TrainConfig, out: Path, world: World) -> None:
         if monitor:
             if held_out:
                 evaluator.write(out / "eval.json", held_out, step)
-            monitor.end_step(step_metrics(step, sums, grad_norm, rate, inputs.order.slices, held_out))
+            monitor.end_step(step_metrics(step, sums, grad_norm, rate, inputs.order.slices, held_out), seconds)
             ledger.write_until(step)
         if is_last or is_due(step, config.save_every):
             progress = Progress(step, stop, inputs.run_digest)
@@ -186,6 +186,7 @@ def finish(out: Path, inputs: Inputs, config: TrainConfig, seconds: float, world
         "digests": inputs.digests,
         "run": inputs.run_digest,
         "summary": summarise(out, inputs, config),
+        "places": {"model": "model", "metrics": "metrics.jsonl", "ledger": "ledger", "checkpoints": "checkpoints"},
         "files": _files(out),
     }
     write_atomic(out / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False).encode() + b"\n")
@@ -208,9 +209,6 @@ def summarise(out: Path, inputs: Inputs, config: TrainConfig) -> dict[str, Any]:
         "positions_packed": packed,
         "dropped": inputs.tokens.dropped(TRAIN),
         "truncated": inputs.tokens.num_truncated,
-        "model": "model",
-        "metrics": "metrics.jsonl",
-        "ledger": "ledger",
     }
 
 

@@ -45,15 +45,10 @@ class Monitor:
         for path in (self._metrics, self._timing):
             _cut_after(path, step)
         self._is_terminal = sys.stderr.isatty()
-        self._step_start = time.monotonic()
         self._last_shown = 0.0
 
-    def begin_step(self) -> None:
-        self._step_start = time.monotonic()
-
-    def end_step(self, metrics: StepMetrics) -> None:
-        """Write the step's lines and show it."""
-        seconds = time.monotonic() - self._step_start
+    def end_step(self, metrics: StepMetrics, seconds: float) -> None:
+        """Write the step's lines and show it; `seconds` is what the step took, without validation."""
         timing = {
             "step": metrics.step,
             "seconds": round(seconds, 4),

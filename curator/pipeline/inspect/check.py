@@ -22,7 +22,9 @@ def check(root: Path) -> list[dict[str, Any]]:
     folders, unfinished = find_folders(root)
     report: list[dict[str, Any]] = []
     for folder in folders:
-        if folder.manifest is not None:
+        if folder.problem is not None:
+            report.append({"folder": str(folder.path), "rows": None, "problems": [folder.problem], "strays": []})
+        elif folder.manifest is not None:
             report.append({"folder": str(folder.path), "rows": folder.data["rows"], **_check_dataset(folder)})
         else:
             report.append({"folder": str(folder.path), "rows": None, **_check_run(folder)})

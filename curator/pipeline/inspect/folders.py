@@ -8,6 +8,8 @@ from typing import Any
 from curator.errors import CuratorError
 from curator.io.manifest import FORMAT, MANIFEST, PARTIAL, Manifest, digest_bytes
 
+RUN_FORMAT = "curator.run"
+
 
 @dataclass(frozen=True)
 class Folder:
@@ -17,6 +19,8 @@ class Folder:
     manifest: Manifest | None
     data: dict[str, Any]
     digest: str
+    problem: str | None = None
+    """Why its manifest cannot be read."""
 
 
 def find_folders(root: Path) -> tuple[list[Folder], list[Path]]:
@@ -29,13 +33,15 @@ def find_folders(root: Path) -> tuple[list[Folder], list[Path]]:
             continue
         try:
             data = json.loads(path.read_bytes())
+            if not isinstance(data, dict) or data.get("format") not in (FORMAT, RUN_FORMAT):
+                continue
+            manifest = Manifest.read(path.parent) if data["format"] == FORMAT else None
         except ValueError as error:
-            raise CuratorError(
-                f"{path} is damaged: {error}", hint="run the command that wrote the folder again"
-            ) from None
-        if not isinstance(data, dict):
+            found.append(Folder(path.parent, None, {}, "", f"{MANIFEST} is damaged: {error}"))
             continue
-        manifest = Manifest.read(path.parent) if data.get("format") == FORMAT else None
+        except CuratorError as error:
+            found.append(Folder(path.parent, None, {}, "", error.message.removeprefix(f"{path.parent} ")))
+            continue
         found.append(Folder(path.parent, manifest, data, digest_bytes(path.read_bytes())))
     unfinished = [path.parent for path in sorted(root.rglob(PARTIAL)) if not (path.parent / MANIFEST).exists()]
     return _in_order(found), unfinished

@@ -19,6 +19,8 @@ def order_lines(folder: Path, at: int, count: int) -> list[dict[str, Any]]:
     order = Order.open(folder)
     if not 0 <= at < max(order.num_positions, 1):
         raise UsageError(f"--at {at}: the order has {order.num_positions:,} positions", hint="from 0 on")
+    if count < 1:
+        raise UsageError(f"--show {count}", hint="at least 1")
     table = order.read(at, at + count)
     texts = _rows(Dataset.open(folder), table.column("row").to_numpy())
     return [

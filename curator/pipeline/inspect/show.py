@@ -36,6 +36,9 @@ def find_records(
 
     `part` is kept, rejects or quarantine; `grep` is a regular expression (RE2) over the conversation.
     """
+    for option, number in (("--head", head), ("--sample", sample)):
+        if number is not None and number < 1:
+            raise UsageError(f"{option} {number}", hint="at least 1")
     if part not in _PARTS:
         raise UsageError(f"no part {part!r}", hint=", ".join(_PARTS))
     schema, batches = _batches(path, part)

@@ -6,8 +6,9 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from curator import log
 from curator.errors import CuratorError
-from curator.io.dataset import Dataset, Shard
+from curator.io.dataset import Dataset, Shard, naming_damage, open_shard
 from curator.io.manifest import FileEntry
 from curator.mixture.sampler import MIXTURE, Order
 from curator.pipeline.inspect.folders import Folder, find_folders
@@ -24,6 +25,9 @@ def fate(record_id: str, root: Path) -> list[dict[str, Any]]:
         raise CuratorError(f"{root} holds no finished folder", hint="name a folder made by curator, or one above it")
     entries = []
     for folder in folders:
+        if folder.problem is not None:
+            log.warn(f"{folder.path} is left out: {folder.problem}")
+            continue
         found = _in_dataset(record_id, folder) if folder.manifest is not None else _in_run(record_id, folder)
         if found is not None:
             entries.append({"folder": str(folder.path), **found})
@@ -57,7 +61,7 @@ def _in_dataset(record_id: str, folder: Folder) -> dict[str, Any] | None:
 def _find(folder: Path, entry: FileEntry, record_id: str) -> dict[str, Any] | None:
     """The row with this id, without its text; `row_in_shard` counts from 0."""
     row_in_shard = 0
-    with pq.ParquetFile(folder / entry.path) as file:
+    with naming_damage(folder / entry.path), open_shard(folder / entry.path) as file:
         schema = file.schema_arrow
         wanted = [
             name
