@@ -1,0 +1,27 @@
+"""What every test may use."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def sample_data() -> Path:
+    return ROOT / "sample_data"
+
+
+@pytest.fixture(scope="session")
+def tiny_model(sample_data: Path) -> Path:
+    return sample_data / "tiny-model"
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data sets; tests that need it are skipped without CURATOR_REAL_DATA."""
+    folder = os.environ.get("CURATOR_REAL_DATA")
+    if not folder:
+        pytest.skip("CURATOR_REAL_DATA is not set")
+    return Path(folder)
