@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -29,6 +29,9 @@ BAD_WEIGHT = "bad_weight"
 
 MASK_POLICY = "assistant-turns-1"
 """Names what carries loss, for digests: every assistant turn, times message weight, times record weight."""
+
+_PART_CHARACTERS = 1 << 22
+"""Text that the tokenizer gets at once."""
 
 _NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _NO_MARKS = Marks.absent_from("")
@@ -126,8 +129,12 @@ class ChatTokenizer:
         """Tokens of each text, [num_texts] int64; null counts 0."""
         if isinstance(texts, pa.Array | pa.ChunkedArray):
             texts = texts.to_pylist()
-        encodings = self._tokenizer.encode_batch_fast([text or "" for text in texts], add_special_tokens=False)
-        return np.fromiter(map(len, encodings), dtype=np.int64, count=len(encodings))
+        filled = [text or "" for text in texts]
+        counts = [np.zeros(0, np.int64)]
+        for part in _parts(filled, _PART_CHARACTERS):
+            encodings = self._tokenizer.encode_batch_fast(filled[part], add_special_tokens=False)
+            counts.append(np.fromiter(map(len, encodings), dtype=np.int64, count=len(encodings)))
+        return np.concatenate(counts)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of ids, special tokens included."""
@@ -166,10 +173,7 @@ class ChatTokenizer:
         plans = [self._plan(record) for record in records]
         pieces = [piece.text for plan in plans for piece in plan.pieces]
         starts = [index == 0 for plan in plans for index in range(len(plan.pieces))]
-        piece_ids = self._encode_pieces(pieces, starts)
-
-        piece_lengths = np.fromiter(map(len, piece_ids), dtype=np.int64, count=len(piece_ids))
-        ids = np.fromiter(chain.from_iterable(piece_ids), dtype=np.int32, count=int(piece_lengths.sum()))
+        ids, piece_lengths = self._encode_pieces(pieces, starts)
         piece_weights = np.array([weight for plan in plans for weight in plan.weights], dtype=np.float32)
         weights = np.repeat(piece_weights, piece_lengths)
 
@@ -237,8 +241,20 @@ class ChatTokenizer:
             raise TemplateFault("control tokens quoted in the text change what the template writes")
         return cut_pieces(safe, marks)
 
-    def _encode_pieces(self, pieces: list[str], starts: list[bool]) -> list[list[int]]:
-        """Ids of each piece as it reads inside its text; `starts` tells which begin a text."""
+    def _encode_pieces(self, pieces: list[str], starts: list[bool]) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of the pieces as they read inside their texts, end to end (int32), and the number of each (int64).
+
+        `starts` tells which pieces begin a text.
+        """
+        ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        # In parts, because what the tokenizer returns is many times as large as the ids.
+        for part in _parts(pieces, _PART_CHARACTERS):
+            found = self._encode_part(pieces[part], starts[part])
+            lengths.append(np.fromiter(map(len, found), dtype=np.int64, count=len(found)))
+            ids.append(np.fromiter(chain.from_iterable(found), dtype=np.int32, count=int(lengths[-1].sum())))
+        return np.concatenate(ids), np.concatenate(lengths)
+
+    def _encode_part(self, pieces: list[str], starts: list[bool]) -> list[list[int]]:
         if not self.start_matters:
             return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(pieces, add_special_tokens=False)]
         # These tokenizers put a space before the start of any text. A newline in front takes it, and goes away.
@@ -281,6 +297,16 @@ class ChatTokenizer:
     def _require_template(self) -> Template:
         assert self.template is not None, "loaded without a chat template"
         return self.template
+
+
+def _parts(texts: Sequence[str], characters: int) -> Iterator[slice]:
+    """Cut a list of texts into stretches that end with the text which reaches `characters`."""
+    first = size = 0
+    for index, text in enumerate(texts):
+        size += len(text)
+        if size >= characters or index == len(texts) - 1:
+            yield slice(first, index + 1)
+            first, size = index + 1, 0
 
 
 # --- reading a model folder ----------------------------------------------------------------------------------------

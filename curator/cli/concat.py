@@ -13,7 +13,7 @@ def concat_command(
 ) -> None:
     """Join folders into one, under the union of their columns.
 
-    Example: curator concat d/tutor d/agents --out d/both
+    Example: curator concat work/quickstart/sources/tutor work/quickstart/sources/agents --out d/both
     """
     from curator.cli.common import run_stage
 

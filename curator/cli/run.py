@@ -26,6 +26,7 @@ def run_command(
     Example: curator run recipes/quickstart.yaml --out work/quickstart
     """
     from curator.cli.render import print_json, print_run, print_table
+    from curator.errors import UsageError
     from curator.pipeline.passes import Options, warn_if_empty
     from curator.pipeline.recipe import load_recipe
     from curator.pipeline.run import run_recipe, what_would_run
@@ -34,7 +35,10 @@ def run_command(
     loaded = load_recipe(recipe, set_ or [])
     if loaded.train is not None:
         # A wrong key must be found before hours of curation, not after.
-        settings = {key: value for key, value in loaded.train.items() if key != "nproc"}
+        settings = dict(loaded.train)
+        nproc = settings.pop("nproc", 1)
+        if not isinstance(nproc, int) or nproc < 1:
+            raise UsageError(f"{recipe}: train.nproc is {nproc!r}", hint="a number of processes, 1 or more")
         TrainConfig.from_mapping(settings, f"{recipe}: train")
     if dry_run:
         lines = what_would_run(loaded, out)

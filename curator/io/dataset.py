@@ -87,6 +87,9 @@ class Shard:
                 yield cast_batch(_one_batch(table), wanted)
 
 
+_REDO = "run the command that wrote its folder again: it redoes only what is damaged"
+
+
 def open_shard(path: Path) -> pq.ParquetFile:
     """A shard as a Parquet file that verifies its pages."""
     with naming_damage(path):
@@ -102,9 +105,7 @@ def naming_damage(path: Path) -> Iterator[None]:
         if path.exists() and getattr(error, "errno", None):
             raise  # the disk's fault, not the file's
         what = f"is damaged: {str(error).splitlines()[0]}" if path.exists() else "is missing"
-        raise CuratorError(
-            f"{path} {what}", hint="run the command that wrote its folder again: it redoes only what is damaged"
-        ) from None
+        raise CuratorError(f"{path} {what}", hint=_REDO) from None
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
@@ -113,6 +114,15 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     if not batches:
         return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in table.schema], schema=table.schema)
     return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
+def _require_shards(folder: Path, manifest: Manifest) -> None:
+    """Raise CuratorError when a shard is missing or cut, before hours of work meet it; its pages say the rest."""
+    problems = [(entry, problem) for entry in manifest.shards if (problem := entry.size_problem(folder))]
+    if problems:
+        entry, problem = problems[0]
+        more = f" (and {len(problems) - 1} more shards)" if len(problems) > 1 else ""
+        raise CuratorError(f"{folder / entry.path} {problem}{more}", hint=_REDO)
 
 
 GROUP_BYTES = 8 << 20
@@ -173,7 +183,10 @@ class Dataset:
         folders = [Path(path) for path in paths]
         if len({folder.resolve() for folder in folders}) < len(folders):
             raise CuratorError("the same folder is named twice", hint="name each input once")
-        return cls(folders, [Manifest.read(folder) for folder in folders])
+        manifests = [Manifest.read(folder) for folder in folders]
+        for folder, manifest in zip(folders, manifests, strict=True):
+            _require_shards(folder, manifest)
+        return cls(folders, manifests)
 
     @property
     def path(self) -> Path:

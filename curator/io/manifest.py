@@ -44,15 +44,17 @@ class FileEntry:
 
     def problem(self, folder: Path) -> str | None:
         """What is wrong with the file on disk, or None when its bytes are the ones recorded."""
+        if problem := self.size_problem(folder):
+            return problem
+        return "has other bytes than were written" if digest_file(folder / self.path) != self.xxh3 else None
+
+    def size_problem(self, folder: Path) -> str | None:
+        """What can be seen to be wrong without reading the file."""
         path = folder / self.path
         if not path.is_file():
             return "is missing"
         size = path.stat().st_size
-        if size != self.bytes:
-            return f"has {size:,} bytes, {self.bytes:,} were written"
-        if digest_file(path) != self.xxh3:
-            return "has other bytes than were written"
-        return None
+        return None if size == self.bytes else f"has {size:,} bytes, {self.bytes:,} were written"
 
 
 @dataclass

@@ -44,7 +44,7 @@ class StreamWriter:
 class StreamReader:
     """Reads such a stream; `passes` is known once the batches have been read to the end."""
 
-    def __init__(self, source: IO[bytes], name: str) -> None:
+    def __init__(self, source: IO[bytes] | pa.NativeFile, name: str) -> None:
         self._name = name
         self.passes: list[dict[str, Any]] = []
         try:
@@ -66,7 +66,7 @@ class StreamReader:
             return cls(sys.stdin.buffer, "stdin")
         if not Path(path).is_file():
             raise CuratorError(f"{path}: no such file", hint=f"looked in {Path.cwd()}")
-        return cls(Path(path).open("rb"), path)
+        return cls(pa.OSFile(path, "rb"), path)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All batches. Raises CuratorError when the stream ends without its mark, or not with the rows it names."""

@@ -9,7 +9,7 @@ def assign_validation(keys: list[str], fraction: float, seed: int) -> np.ndarray
 
     `keys` has one entry a row; rows with equal keys stay together. Groups are taken in the order of a seeded 64-bit
     hash of their key until `fraction` of the rows is reached, so the share is exact up to one group, does not depend
-    on the order of rows, and mostly stays as it is when rows are added. At least one group is held out when
+    on the order of rows, and mostly stays as it is when rows are added; groups above the share are passed over. At least one group is held out when
     `fraction` is above 0 and there are two or more.
     """
     held_out = np.zeros(len(keys), dtype=bool)
@@ -25,6 +25,11 @@ def assign_validation(keys: list[str], fraction: float, seed: int) -> np.ndarray
     if len(ends) < 2:
         return held_out
     wanted = fraction * len(keys)
-    num_groups = max(1, int(np.searchsorted(ends, wanted, side="right")))
-    held_out[order[: ends[num_groups - 1]]] = True
+    sizes = np.diff(ends, prepend=0)
+    # A group that alone is more than the share asked stays in training, unless there are no others.
+    groups = np.flatnonzero(sizes <= max(wanted, sizes.min()))
+    num_groups = max(1, int(np.searchsorted(np.cumsum(sizes[groups]), wanted, side="right")))
+    chosen = np.zeros(len(ends), dtype=bool)
+    chosen[groups[:num_groups]] = True
+    held_out[order[np.repeat(chosen, sizes)]] = True
     return held_out

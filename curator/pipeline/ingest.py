@@ -90,6 +90,12 @@ def _note(result: TaskResult, key: str, count: int) -> None:
         result.notes[key] = result.notes.get(key, 0) + count
 
 
+def source_fingerprint(files: Sequence[RawFile], source: SourceSettings) -> Fingerprint:
+    """What the folder of a source is a function of."""
+    step = {"step": STEP, "version": VERSION, "settings": asdict(source)}
+    return Fingerprint((step,), tuple({"file": file.relative, "digest": file.digest} for file in files))
+
+
 def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: Options) -> Outcome:
     """Read raw files into `out`. What cannot be read is in `quarantine/` with its place, reason and bytes.
 
@@ -109,10 +115,7 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
 def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path, options: Options) -> Outcome:
     started = time.time()
     raw_files = [raw_file(path, relative) for path, relative in files]
-    fingerprint = Fingerprint(
-        ({"step": STEP, "version": VERSION, "settings": asdict(source)},),
-        tuple({"file": file.relative, "digest": file.digest} for file in raw_files),
-    )
+    fingerprint = source_fingerprint(raw_files, source)
     folder = OutputFolder.prepare(out, fingerprint, options.overwrite)
     try:
         if folder.complete is not None:

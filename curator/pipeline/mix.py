@@ -68,15 +68,18 @@ class _Plan:
     mixture: dict[str, Any]
 
 
+def mix_fingerprint(dataset: Dataset, spec: MixSpec) -> Fingerprint:
+    """What a mixture is a function of."""
+    step = {"step": STEP, "version": VERSION, "settings": asdict(spec)}
+    return Fingerprint((step,), tuple({"digest": manifest.digest} for manifest in dataset.manifests))
+
+
 def mix(inputs: Sequence[Path], spec: MixSpec, out: Path, options: Options) -> Outcome:
     """Plan and write a mixture folder. Raises CuratorError when nothing is left to train on."""
     started = time.time()
     dataset = Dataset.open(*inputs)
     refuse_overlap(inputs, out)
-    fingerprint = Fingerprint(
-        ({"step": STEP, "version": VERSION, "settings": asdict(spec)},),
-        tuple({"digest": manifest.digest} for manifest in dataset.manifests),
-    )
+    fingerprint = mix_fingerprint(dataset, spec)
     folder = OutputFolder.prepare(out, fingerprint, options.overwrite)
     try:
         if folder.complete is not None and _sound(out, folder.complete.extra):

@@ -4,8 +4,9 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,15 @@ from curator.chat.tokenizer import ChatTokenizer
 from curator.errors import CuratorError
 from curator.extras import require
 from curator.io.dataset import Dataset, check_columns
-from curator.io.manifest import MANIFEST, PARTIAL, Ledger, Manifest, first_difference
-from curator.io.raw import expand
+from curator.io.manifest import MANIFEST, PARTIAL, Fingerprint, Ledger, Manifest, first_difference
+from curator.io.raw import expand, raw_file
 from curator.pipeline.apply import output_schema
-from curator.pipeline.ingest import ingest
-from curator.pipeline.mix import mix, resolve
+from curator.pipeline.ingest import ingest, source_fingerprint
+from curator.pipeline.mix import mix, mix_fingerprint, resolve
 from curator.pipeline.passes import Options, Outcome, fingerprint, run_pass
 from curator.pipeline.recipe import Recipe
 from curator.pipeline.schedule import schedule
-from curator.schema.record import canonical_json, unify_schemas
+from curator.schema.record import unify_schemas
 
 
 @dataclass
@@ -144,38 +145,32 @@ def start_training(mixture: Path, settings: dict[str, Any], out: Path, overwrite
 
 
 def what_would_run(recipe: Recipe, out: Path) -> list[tuple[str, str]]:
-    """For each part of a recipe its folder and what a run would do there, from what is on disk; nothing is written."""
+    """For each part of a recipe its folder and what a run would do there, from what is on disk; nothing is written.
+
+    Raw files are read for their digests: a file that changed is what a person wants to hear of.
+    """
     check_recipe(recipe)
-    lines = []
+    lines: list[tuple[str, str]] = []
     folders: list[Path] = []
-    known = True
     for source in recipe.sources:
         folder = out / "sources" / source.name
-        settings = {"step": "ingest", "settings": asdict(source.settings())}
-        state = _state(folder, None, settings)
-        known &= state == _DONE
-        lines.append((str(folder), state))
+        files = [raw_file(*file) for file in expand(source.patterns(recipe.root))[0]]
+        lines.append((str(folder), _state(folder, source_fingerprint(files, source.settings()))))
         folders.append(folder)
-    for step in schedule(recipe.steps):
-        folder = out / step.folder
-        state = _pass_state(folders, step.stages, folder) if known else _later(folder)
-        known &= state == _DONE
-        lines.append((str(folder), state))
-        folders = [folder]
+    steps: list[tuple[Path, Callable[[Dataset], Fingerprint]]] = [
+        (out / step.folder, partial(fingerprint, stages=step.stages)) for step in schedule(recipe.steps)
+    ]
     if recipe.mix is not None:
-        settings = {"step": "mix", "settings": json.loads(canonical_json(asdict(recipe.mix)))}
-        state = (
-            _state(out / "mix", [Manifest.read(path).digest for path in folders], settings)
-            if known
-            else _later(out / "mix")
-        )
-        known &= state == _DONE
-        lines.append((str(out / "mix"), state))
+        steps.append((out / "mix", partial(mix_fingerprint, spec=recipe.mix)))
+    known = all(state == _DONE for _, state in lines)
+    for folder, wanted in steps:
+        state = _state(folder, wanted(Dataset.open(*folders))) if known else _later(folder)
+        lines.append((str(folder), state))
+        known, folders = state == _DONE, [folder]
     if recipe.train is not None:
         done = known and (out / "train" / MANIFEST).exists()
-        lines.append(
-            (str(out / "train"), "has a finished run; its config is compared when it starts" if done else "would train")
-        )
+        state = "has a finished run; its config is compared when it starts" if done else "would train"
+        lines.append((str(out / "train"), state))
     return lines
 
 
@@ -186,28 +181,10 @@ def _later(folder: Path) -> str:
     return "would run again, its input changes" if (folder / MANIFEST).exists() else "would run"
 
 
-def _pass_state(inputs: Sequence[Path], stages: Sequence[Any], folder: Path) -> str:
-    wanted = fingerprint(Dataset.open(*inputs), stages).to_json()
-    return _compare(folder, wanted)
-
-
-def _state(folder: Path, input_digests: list[str] | None, step: dict[str, Any]) -> str:
-    """Compare a source or mix step: settings always, input digests where they are known without reading raw files."""
+def _state(folder: Path, wanted: Fingerprint) -> str:
     if not (folder / MANIFEST).exists():
         return _unfinished(folder)
-    recorded = Manifest.read(folder).fingerprint
-    old = dict(recorded["steps"][0])
-    old.pop("version")
-    difference = first_difference(old, json.loads(canonical_json(step)))
-    if difference is None and input_digests is not None:
-        difference = first_difference([item["digest"] for item in recorded["inputs"]], input_digests)
-    return _DONE if difference is None else f"needs --overwrite: {difference}"
-
-
-def _compare(folder: Path, wanted: dict[str, Any]) -> str:
-    if not (folder / MANIFEST).exists():
-        return _unfinished(folder)
-    difference = first_difference(Manifest.read(folder).fingerprint, json.loads(canonical_json(wanted)))
+    difference = first_difference(Manifest.read(folder).fingerprint, wanted.to_json())
     return _DONE if difference is None else f"needs --overwrite: {difference}"
 
 

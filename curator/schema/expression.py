@@ -100,7 +100,10 @@ class Expression:
             or len(node["select_list"]) != 1
             or (bare["error"] and node["select_list"][0]["class"] != "SUBQUERY")
         ):
-            raise UsageError(f"{self._where} must be one expression over a record's columns: {self.text}")
+            raise UsageError(
+                f"{self._where} must be one expression over a record's columns: {self.text}",
+                hint="columns, constants, operators, case, cast and pure functions",
+            )
         return node
 
     def _check(self, node: dict[str, Any], depth: int) -> None:

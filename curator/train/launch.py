@@ -74,9 +74,17 @@ def _run_ranks(mixture: Path, config: TrainConfig, out: Path, nproc: int) -> Non
             code = process.wait()
         except BaseException:
             _stop(process)
+            _end_line()
             raise
         if code != 0:
+            _end_line()
             raise _failure(Path(errors), out, code)
+
+
+def _end_line() -> None:
+    """The ranks' last word on a terminal is a line without an end."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\n")
 
 
 def _environment(nproc: int, errors: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from chat_samples import turn
 
+from curator.chat.messages import Conversation
 from curator.chat.tokenizer import BAD_WEIGHT, MASK_MISMATCH, NO_SUPERVISED_TOKENS, OK, TEMPLATE_ERROR, ChatTokenizer
 from curator.schema.record import MESSAGE_TYPE
 
@@ -247,3 +248,15 @@ def test_tokenizers_that_lead_texts_with_a_space(make_folder: Any) -> None:
     encoded = chat.encode([turn("assistant", "word word"), turn("assistant", "word")])
     tokens = [tokenizer.id_to_token(int(id_)) for id_ in encoded.ids[encoded.weights > 0]]
     assert tokens == ["wor", "d", "▁wor", "d", "<|im_end|>", "wor", "d", "<|im_end|>"]
+
+
+def test_texts_are_the_same_in_parts(chat: ChatTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [Conversation([turn("user", "question " * n), turn("assistant", "answer " * n)]) for n in range(9)]
+    whole, counts = chat.encode_conversations(records), chat.count(["a" * n for n in range(9)])
+    monkeypatch.setattr("curator.chat.tokenizer._PART_CHARACTERS", 50)
+    parts = chat.encode_conversations(records)
+    np.testing.assert_array_equal(parts.ids, whole.ids)
+    np.testing.assert_array_equal(parts.weights, whole.weights)
+    np.testing.assert_array_equal(parts.offsets, whole.offsets)
+    np.testing.assert_array_equal(chat.count(["a" * n for n in range(9)]), counts)
+    assert len(chat.encode_conversations([])) == 0 and len(chat.count([])) == 0

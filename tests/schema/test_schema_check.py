@@ -58,10 +58,10 @@ def test_build_gives_nested_dataclasses() -> None:
 @pytest.mark.parametrize(
     ("mapping", "place"),
     [
-        ({"leaf": {"treshold": 1}}, "f.yaml.leaf"),
-        ({"maybe": {"treshold": 1}}, "f.yaml.maybe"),
-        ({"leaves": [{}, {"treshold": 1}]}, "f.yaml.leaves[1]"),
-        ({"table": {"k": {"treshold": 1}}}, "f.yaml.table.k"),
+        ({"leaf": {"treshold": 1}}, "f.yaml: leaf"),
+        ({"maybe": {"treshold": 1}}, "f.yaml: maybe"),
+        ({"leaves": [{}, {"treshold": 1}]}, "f.yaml: leaves[1]"),
+        ({"table": {"k": {"treshold": 1}}}, "f.yaml: table.k"),
     ],
 )
 def test_unknown_key_is_named_at_any_depth(mapping: dict[str, Any], place: str) -> None:
@@ -70,7 +70,7 @@ def test_unknown_key_is_named_at_any_depth(mapping: dict[str, Any], place: str) 
 
 def test_key_under_the_wrong_section_lists_the_known_ones() -> None:
     message, hint = fault({"name": "n", "leaf": {"count": 1}})
-    assert message == "f.yaml.leaf: unknown key 'count'"
+    assert message == "f.yaml: leaf: unknown key 'count'"
     assert hint == "known: names, threshold"
 
 
@@ -81,14 +81,14 @@ def test_missing_key_is_named() -> None:
 @pytest.mark.parametrize(
     ("mapping", "message"),
     [
-        ({"name": 5}, "f.yaml.name: expected `str`, got `int`"),
-        ({"name": "n", "leaf": {"threshold": "0,5"}}, "f.yaml.leaf.threshold: expected `float`, got `str`"),
-        ({"name": "n", "leaf": {"names": ["a", 1]}}, "f.yaml.leaf.names[1]: expected `str`, got `int`"),
-        ({"name": "n", "leaf": "x"}, "f.yaml.leaf: expected keys and values, got text"),
-        ({"name": "n", "leaf": None}, "f.yaml.leaf: expected keys and values, got nothing"),
-        ({"name": "n", "leaf": [1]}, "f.yaml.leaf: expected keys and values, got a list"),
-        ({"name": "n", "count": 1.5}, "f.yaml.count: expected `int`, got `float`"),
-        ({"name": "n", "count": True}, "f.yaml.count: expected `int`, got `bool`"),
+        ({"name": 5}, "f.yaml: name: expected `str`, got `int`"),
+        ({"name": "n", "leaf": {"threshold": "0,5"}}, "f.yaml: leaf.threshold: expected `float`, got `str`"),
+        ({"name": "n", "leaf": {"names": ["a", 1]}}, "f.yaml: leaf.names[1]: expected `str`, got `int`"),
+        ({"name": "n", "leaf": "x"}, "f.yaml: leaf: expected keys and values, got text"),
+        ({"name": "n", "leaf": None}, "f.yaml: leaf: expected keys and values, got nothing"),
+        ({"name": "n", "leaf": [1]}, "f.yaml: leaf: expected keys and values, got a list"),
+        ({"name": "n", "count": 1.5}, "f.yaml: count: expected `int`, got `float`"),
+        ({"name": "n", "count": True}, "f.yaml: count: expected `int`, got `bool`"),
         (["name"], "f.yaml: expected keys and values, got a list"),
         ("name", "f.yaml: expected keys and values, got text"),
     ],
@@ -185,7 +185,7 @@ def test_a_config_file_must_hold_keys(tmp_path: Any) -> None:
         (b"- a\n", f"{path}: expected keys and values, got a list"),
         (b"seed: \xe9\n", f"{path}: not text in UTF-8"),
         (b"seeds: 1\n", f"{path}: unknown key 'seeds'"),
-        (b"budget:\n  rows: many\n", f"{path}.budget.rows: expected `int | null`, got `str`"),
+        (b"budget:\n  rows: many\n", f"{path}: budget.rows: expected `int | null`, got `str`"),
     ]:
         path.write_bytes(content)
         with pytest.raises(UsageError) as caught:

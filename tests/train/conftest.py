@@ -28,7 +28,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(CuratorError) as error:
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("CURATOR_FAULT", "inside_dcp_save:3")
-        train(root / "mix", {"model": str(root / "model"), **SETTINGS}, root / "killed", nproc=2)
+        train(root / "mix", {"model": str(root / "model"), **SETTINGS}, root / "killed", nproc=1)
     (root / "killed.txt").write_text(str(error.value))
     shutil.copytree(root / "killed", root / "as-killed")
     script = Path(__file__).with_name("two_ranks.py")

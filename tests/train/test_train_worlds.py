@@ -56,7 +56,7 @@ def test_training_learns(worlds: Path) -> None:
 
 def test_a_kill_inside_a_checkpoint_leaves_the_one_before(worlds: Path) -> None:
     message, _, hint = (worlds / "killed.txt").read_text().partition("\n")
-    assert message in ("rank 0 was killed by SIGKILL", "rank 1 was killed by SIGKILL") and "goes on" in hint
+    assert message == "rank 0 was killed by SIGKILL" and "goes on" in hint
     names = sorted(path.name for path in (worlds / "as-killed" / "checkpoints").iterdir())
     assert names == ["step-10", "step-15.tmp", "step-5"]
     assert not (worlds / "as-killed" / "checkpoints" / "step-15.tmp" / "COMPLETED").exists()
@@ -65,7 +65,7 @@ def test_a_kill_inside_a_checkpoint_leaves_the_one_before(worlds: Path) -> None:
 
 def test_a_killed_run_is_resumed_to_the_same_bytes(worlds: Path) -> None:
     """It goes on at step 11, after five more steps were written that no checkpoint holds."""
-    straight, killed = worlds / "float32-2", worlds / "killed"
+    straight, killed = worlds / "float32-1", worlds / "killed"
     assert len(metrics(worlds / "as-killed")) == 15
     files = ["metrics.jsonl", "eval.json", "packs.parquet", "model/model.safetensors", "manifest.json"]
     files += [f"ledger/{path.name}" for path in (straight / "ledger").iterdir()]

@@ -40,14 +40,12 @@ class Stop(Exception):
 
 
 @contextlib.contextmanager
-def world_of(size: int, name: str) -> Iterator[World | None]:
-    """This process in a world of `size` ranks; None for the rank that stays out."""
-    if size <= RANK:
-        yield None
-        return
-    dist.init_process_group("gloo", init_method=f"file://{ROOT}/meet-{name}", rank=RANK, world_size=size)
+def world_of(size: int, name: str) -> Iterator[World]:
+    """This process in a world of both ranks, or alone."""
+    rank = RANK if size == 2 else 0
+    dist.init_process_group("gloo", init_method=f"file://{ROOT}/meet-{name}", rank=rank, world_size=size)
     mesh = init_device_mesh("cpu", (size,), mesh_dim_names=("dp",))
-    yield World(RANK, size, torch.device("cpu"), mesh)
+    yield World(rank, size, torch.device("cpu"), mesh)
     dist.destroy_process_group()
 
 
@@ -56,8 +54,6 @@ def run(name: str, size: int, stop_after: int | None = None, **settings: Any) ->
     config = TrainConfig(model=str(ROOT / "model"), **settings)
     out = ROOT / name
     with world_of(size, f"{name}-{size}-{stop_after}") as world:
-        if world is None:
-            return
         if world.is_first:
             prepare(ROOT / "mix", config, out)
         dist.barrier()
@@ -89,23 +85,28 @@ def run(name: str, size: int, stop_after: int | None = None, **settings: Any) ->
 
 def copy_until(source: str, name: str, step: int) -> None:
     """A run folder as a kill right after the checkpoint of `step` would have left it, later lines included."""
-    if RANK == 0:
-        shutil.copytree(ROOT / source, ROOT / name)
-        (ROOT / name / "manifest.json").unlink()
-        for path in (ROOT / name / "checkpoints").iterdir():
-            if int(path.name.removeprefix("step-")) > step:
-                shutil.rmtree(path)
+    shutil.copytree(ROOT / source, ROOT / name)
+    (ROOT / name / "manifest.json").unlink()
+    for path in (ROOT / name / "checkpoints").iterdir():
+        if int(path.name.removeprefix("step-")) > step:
+            shutil.rmtree(path)
 
 
 def main() -> None:
-    for dtype in ("float64", "float32"):
-        for size in (1, 2):
-            run(f"{dtype}-{size}", size, **{**SETTINGS, "dtype": dtype})
-    run("accumulated", 1, 5, **{**SETTINGS, "dtype": "float64", "micro_batch_packs": 1})
-    run("killed", 2, **SETTINGS)
-    copy_until("float32-2", "elastic", 5)
-    for size, stop_after in ((1, 10), (2, None)):
-        run("elastic", size, stop_after, **SETTINGS)
+    # Each rank alone, side by side.
+    if RANK == 0:
+        run("float64-1", 1, **{**SETTINGS, "dtype": "float64"})
+        run("accumulated", 1, 5, **{**SETTINGS, "dtype": "float64", "micro_batch_packs": 1})
+    else:
+        run("float32-1", 1, **SETTINGS)
+        run("killed", 1, **SETTINGS)
+    # Both together.
+    run("float64-2", 2, **{**SETTINGS, "dtype": "float64"})
+    run("float32-2", 2, **SETTINGS)
+    if RANK == 0:
+        copy_until("float32-2", "elastic", 5)
+        run("elastic", 1, 10, **SETTINGS)
+    run("elastic", 2, **SETTINGS)
 
 
 if __name__ == "__main__":

@@ -117,12 +117,14 @@ def _check_mixture(folder: Path, num_rows: int) -> list[str]:
 
 
 def _check_run(folder: Folder) -> dict[str, Any]:
-    """A training run: its named files are there, and no checkpoint counts without its mark."""
-    problems = []
+    """A training run: its files are those it wrote, and no checkpoint counts without its mark."""
+    problems = [
+        f"{entry['path']} {problem}"
+        for entry in folder.data.get("files", [])
+        if (problem := FileEntry(rows=0, **entry).problem(folder.path))
+    ]
     metrics = folder.path / "metrics.jsonl"
-    if not metrics.exists():
-        problems.append("metrics.jsonl is missing")
-    else:
+    if metrics.exists():
         for number, line in enumerate(metrics.read_bytes().splitlines(), start=1):
             try:
                 json.loads(line)
@@ -132,6 +134,4 @@ def _check_run(folder: Folder) -> dict[str, Any]:
     for checkpoint in sorted((folder.path / "checkpoints").glob("step-*")):
         if not (checkpoint / "COMPLETED").exists():
             problems.append(f"{checkpoint.relative_to(folder.path)} is not complete")
-    if not any((folder.path / "model").glob("*.safetensors")):
-        problems.append("model/ holds no weights")
     return {"problems": problems, "strays": []}
