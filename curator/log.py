@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Protocol
 
 _quiet = False
@@ -49,7 +50,7 @@ class _Lines:
 @contextmanager
 def progress(total: float, label: str, unit: str) -> Iterator[Progress]:
     """Show a bar on a terminal, sparse lines elsewhere. `total` counts `unit`s (rows, bytes, steps)."""
-    if _quiet or not sys.stderr.isatty():
+    if _quiet or not sys.stderr.isatty() or find_spec("rich") is None:
         yield _Lines(total, label, unit)
         return
     from rich.console import Console

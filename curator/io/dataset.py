@@ -505,6 +505,12 @@ class OutputFolder:
                 self.record(task)
             (self.path / MANIFEST).unlink(missing_ok=True)
 
+    def restart(self) -> None:
+        """Begin again in a complete folder whose content its fingerprint does not tell: what came from a stream."""
+        self._clear()
+        self.finished, self.complete = {}, None
+        self._look(overwrite=False)
+
     def _previous(self) -> tuple[dict[str, Any] | None, list[TaskResult], Manifest | None]:
         if (self.path / MANIFEST).exists():
             manifest = Manifest.read(self.path)

@@ -13,6 +13,7 @@ from curator.io.manifest import Ledger
 from curator.schema.record import add_digests, ids_digest
 
 _END = b"curator.end"
+_PRODUCER = "see what the command in front of the pipe printed; set -o pipefail in scripts"
 
 
 class StreamWriter:
@@ -49,7 +50,9 @@ class StreamReader:
         self.passes: list[dict[str, Any]] = []
         try:
             self._reader = pa.ipc.open_stream(source)
-        except (pa.ArrowInvalid, OSError, EOFError):
+        except (pa.ArrowInvalid, OSError, EOFError) as error:
+            if "length 0" in str(error):
+                raise CuratorError(f"{name} is empty: no records came", hint=_PRODUCER) from None
             raise CuratorError(
                 f"{name} is not a stream of records", hint="put curator ingest - in front, or name a dataset folder"
             ) from None
@@ -77,7 +80,7 @@ class StreamReader:
             except (StopIteration, pa.ArrowInvalid, OSError, EOFError):
                 raise CuratorError(
                     f"{self._name} ended without its end mark after {rows:,} records: the producer failed",
-                    hint="see what the command in front of the pipe printed; set -o pipefail in scripts",
+                    hint=_PRODUCER,
                 ) from None
             if metadata is not None and _END in metadata:
                 mark = json.loads(metadata[_END])

@@ -101,6 +101,51 @@ def cut_strata(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return strata, means
 
 
+class UnitRows:
+    """The rows of each unit as an endless sequence: all of them in a seeded order, then again in another."""
+
+    def __init__(self, unit_of_row: np.ndarray, num_units: int, seed: int) -> None:
+        """`unit_of_row` is int64 [num_rows], -1 for rows that take no part."""
+        rows = np.argsort(unit_of_row, kind="stable")
+        self._rows = rows[np.searchsorted(unit_of_row[rows], 0) :]
+        self._sizes = np.bincount(unit_of_row[self._rows], minlength=num_units)
+        self._firsts = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])
+        self._seed = seed
+
+    def draw(self, unit: int, start: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draws start .. start + count of a unit's sequence: row numbers (int64) and epochs (int32)."""
+        size = int(self._sizes[unit])
+        members = self._rows[self._firsts[unit] : self._firsts[unit] + size]
+        rows = np.empty(count, dtype=np.int64)
+        epochs = np.empty(count, dtype=np.int32)
+        done = 0
+        while done < count:
+            epoch, offset = divmod(start + done, size)
+            take = min(size - offset, count - done)
+            order = seeded_permutation(size, self._seed, unit, epoch)
+            rows[done : done + take] = members[order[offset : offset + take]]
+            epochs[done : done + take] = epoch
+            done += take
+        return rows, epochs
+
+    def draws_for(self, unit: int, start: int, amount: float, row_sizes: np.ndarray, limit: int) -> int:
+        """How many draws from `start` on bring the sum of `row_sizes` (float64 [num_rows]) nearest to `amount`; at
+        most `limit`. Rows differ in size, so a share of tokens cannot be reached by counting rows."""
+        if amount <= 0 or limit <= 0:
+            return 0
+        count = min(limit, 64)
+        while True:
+            sums = np.cumsum(row_sizes[self.draw(unit, start, count)[0]])
+            if sums[-1] >= amount or count == limit:
+                break
+            count = min(limit, max(2 * count, int(1.1 * count * amount / max(sums[-1], 1.0))))
+        reached = int(np.searchsorted(sums, amount))
+        if reached == count:
+            return count
+        before = float(sums[reached - 1]) if reached else 0.0
+        return reached + 1 if float(sums[reached]) - amount <= amount - before else reached
+
+
 def draw_order(
     unit_of_row: np.ndarray, num_units: int, counts_by_phase: Sequence[np.ndarray], seed: int
 ) -> dict[str, np.ndarray]:
@@ -112,12 +157,9 @@ def draw_order(
     """
     from curator.kernels.interleave import interleave
 
-    rows_by_unit = np.argsort(unit_of_row, kind="stable")
-    rows_by_unit = rows_by_unit[np.searchsorted(unit_of_row[rows_by_unit], 0) :]
-    sizes = np.bincount(unit_of_row[rows_by_unit], minlength=num_units)
-    firsts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    unit_rows = UnitRows(unit_of_row, num_units, seed)
     drawn = np.zeros(num_units, dtype=np.int64)
-    rows_parts, epoch_parts, phase_parts, unit_parts = [], [], [], []
+    parts: dict[str, list[np.ndarray]] = {"row": [], "epoch": [], "phase": [], "unit": []}
     for phase, counts in enumerate(counts_by_phase):
         units = interleave(np.ascontiguousarray(counts, dtype=np.int64))
         rows = np.empty(len(units), dtype=np.int64)
@@ -127,36 +169,15 @@ def draw_order(
         for unit in np.flatnonzero(counts):
             count = int(counts[unit])
             places = by_unit[first : first + count]
-            members = rows_by_unit[firsts[unit] : firsts[unit] + sizes[unit]]
-            rows[places], epochs[places] = _draw(members, int(drawn[unit]), count, seed, int(unit))
+            rows[places], epochs[places] = unit_rows.draw(int(unit), int(drawn[unit]), count)
             drawn[unit] += count
             first += count
-        rows_parts.append(rows)
-        epoch_parts.append(epochs)
-        phase_parts.append(np.full(len(units), phase, dtype=np.int32))
-        unit_parts.append(units)
-    empty = np.empty(0, dtype=np.int64)
-    return {
-        "row": np.concatenate([empty, *rows_parts]),
-        "epoch": np.concatenate([empty, *epoch_parts]).astype(np.int32),
-        "phase": np.concatenate([empty, *phase_parts]).astype(np.int32),
-        "unit": np.concatenate([empty, *unit_parts]).astype(np.int32),
-    }
-
-
-def _draw(members: np.ndarray, start: int, count: int, seed: int, unit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draws start .. start+count of the endless sequence of permutations of `members`, and the epoch of each."""
-    size = len(members)
-    rows = np.empty(count, dtype=np.int64)
-    epochs = np.empty(count, dtype=np.int32)
-    done = 0
-    while done < count:
-        epoch, offset = divmod(start + done, size)
-        take = min(size - offset, count - done)
-        rows[done : done + take] = members[seeded_permutation(size, seed, unit, epoch)[offset : offset + take]]
-        epochs[done : done + take] = epoch
-        done += take
-    return rows, epochs
+        parts["row"].append(rows)
+        parts["epoch"].append(epochs)
+        parts["phase"].append(np.full(len(units), phase, dtype=np.int32))
+        parts["unit"].append(units)
+    types = {"row": np.int64, "epoch": np.int32, "phase": np.int32, "unit": np.int32}
+    return {name: np.concatenate([np.empty(0, types[name]), *columns]) for name, columns in parts.items()}
 
 
 def seeded_permutation(size: int, *seeds: int) -> np.ndarray:

@@ -11,6 +11,8 @@ class Allotment:
 
     counts: np.ndarray
     """int64 [num_units]: rows to draw."""
+    amounts: np.ndarray
+    """float64 [num_units]: what those rows are worth on average, in units of the budget."""
     shares: np.ndarray
     """float64 [num_units]: the share that was asked, in units of the budget; sums to 1."""
     capped: np.ndarray
@@ -33,7 +35,8 @@ def allot(
     capacity_amount = np.where(shares > 0, capacity * row_size, 0.0)
     active = shares > 0
     if not active.any():
-        return Allotment(np.zeros(len(sizes), np.int64), shares, np.zeros(len(sizes), bool))
+        nothing = np.zeros(len(sizes))
+        return Allotment(nothing.astype(np.int64), nothing, shares, nothing.astype(bool))
     if budget is None:
         budget = float(np.min(capacity_amount[active] / shares[active]))
     amounts = np.zeros(len(sizes))
@@ -53,7 +56,7 @@ def allot(
         left -= float(capacity_amount[over].sum())
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = np.where(row_size > 0, amounts / row_size, 0.0)
-    return Allotment(_round(rows, np.where(active, capacity, 0)), shares, capped)
+    return Allotment(_round(rows, np.where(active, capacity, 0)), amounts, shares, capped)
 
 
 def _round(rows: np.ndarray, capacity: np.ndarray) -> np.ndarray:

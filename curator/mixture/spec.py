@@ -120,7 +120,7 @@ class MixSpec:
     @classmethod
     def from_file(cls, path: Path) -> "MixSpec":
         """Read a YAML file that holds what a recipe has under `mix` (the key itself may stand on top)."""
-        if not path.is_file():
+        if not path.exists() or path.is_dir():
             raise UsageError(f"{path}: no such file", hint="--spec names a YAML file with budget, weights, splits")
         try:
             text = path.read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from curator import log
 from curator.errors import CuratorError, UsageError
 from curator.io.dataset import Dataset, OutputFolder
 from curator.io.manifest import PARTIAL, FileEntry, Fingerprint, digest_file, write_atomic
-from curator.mixture.sampler import FORMAT, MIXTURE, ORDER, cut_strata, draw_order, write_order
+from curator.mixture.sampler import FORMAT, MIXTURE, ORDER, UnitRows, cut_strata, draw_order, write_order
 from curator.mixture.solver import allot
 from curator.mixture.spec import NULL_VALUE, OTHERS, MixSpec, Weights
 from curator.mixture.splits import assign_validation
@@ -255,13 +255,25 @@ def _plan(rows: _Rows, spec: MixSpec) -> _Plan:
     drawn: list[np.ndarray] = []
     shares: list[np.ndarray] = []
     left = capacity.copy()
+    caps_bind = False
+    unit_rows = UnitRows(unit_of_row, num_units, spec.seed)
     begin = 0.0
     for (_, end, _), factor in zip(phases, factors, strict=True):
         part = None if budget is None else budget * (end - begin)
         allotment = allot(amounts, factor, left, row_size, part)
-        drawn.append(allotment.counts)
+        counts_now = allotment.counts
+        if by_tokens:
+            assert rows.tokens is not None
+            already = capacity - left
+            draws = [
+                unit_rows.draws_for(unit, int(already[unit]), float(amount), rows.tokens, int(left[unit]))
+                for unit, amount in enumerate(allotment.amounts)
+            ]
+            counts_now = np.array(draws, dtype=np.int64)
+        drawn.append(counts_now)
         shares.append(allotment.shares)
-        left = left - allotment.counts
+        caps_bind |= bool(allotment.capped.any())
+        left = left - counts_now
         begin = end
     order = draw_order(unit_of_row, num_units, drawn, spec.seed)
 
@@ -278,6 +290,12 @@ def _plan(rows: _Rows, spec: MixSpec) -> _Plan:
         )
     order["slice"] = unit_slice[order.pop("unit")].astype(np.int32)
     mixture = _describe(rows, spec, slices, unit_slice, phases, shares, order, budget, by_tokens, assignment)
+    given = mixture["budget"]["given"]
+    if budget is not None and caps_bind and given < budget * 0.995:
+        log.warn(
+            f"the mixture has {given:,.0f} {mixture['unit'].replace('_', ' ')}, {budget:,.0f} were asked: "
+            f"max_epochs {spec.max_epochs:g} binds"
+        )
     return _Plan(assignment, order, mixture)
 
 
@@ -380,11 +398,6 @@ def _describe(
         )
     firsts = np.searchsorted(order["phase"], np.arange(len(phases) + 1))
     total = float(unit.sum())
-    if budget is not None and total < budget * 0.995:
-        unit_name = "supervised tokens" if by_tokens else "rows"
-        log.warn(
-            f"the mixture has {total:,.0f} {unit_name}, {budget:,.0f} were asked: max_epochs {spec.max_epochs:g} binds"
-        )
     return {
         "format": FORMAT,
         "unit": "supervised_tokens" if by_tokens else "rows",

@@ -126,7 +126,9 @@ def _rejects_folder(
     folder = OutputFolder.prepare(path, Fingerprint(tuple(steps), ({"digest": "stream"},)), options.overwrite)
     try:
         if folder.complete is not None:
-            raise CuratorError(f"{path} holds the rejects of an earlier run", hint="--overwrite replaces them")
+            if not options.overwrite:
+                raise CuratorError(f"{path} holds the rejects of an earlier run", hint="--overwrite replaces them")
+            folder.restart()
         writer = TaskWriter(path, TaskResult("00000", "stream"), schema)
         writer.begin_shard("part-00000")
         yield writer

@@ -129,7 +129,7 @@ def _set(data: dict[str, Any], change: str) -> None:
         elif isinstance(following, list):
             raise UsageError(f"--set {key}: {part} is a list", hint="change the recipe, or copy it")
         else:
-            raise UsageError(f"--set {key}: {part} has no keys")
+            raise UsageError(f"--set {key}: {part} has no keys", hint=f"write --set {part}=value")
     known = {"name", "sources", "root", "steps", "mix", "train"}
     if parts[0] not in known:
         raise UsageError(f"--set {key}: a recipe has no {parts[0]}", hint=did_you_mean(parts[0], known))

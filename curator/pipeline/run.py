@@ -1,6 +1,7 @@
 """The whole story of a recipe: sources are ingested, passes run, the mixture is made, training is started."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -123,7 +124,9 @@ def start_training(mixture: Path, settings: dict[str, Any], out: Path, overwrite
     command = [sys.executable, "-m", "curator.cli.app", "train", str(mixture), "--config", str(config)]
     command += ["--nproc", str(nproc), "--out", str(out), "--json", *(["--overwrite"] if overwrite else [])]
     # Its own session: an interruption reaches this process only, which passes it on once.
-    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+    # The parent's id lets training end by itself when this process is killed.
+    environment = {**os.environ, "CURATOR_PARENT": str(os.getpid())}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env=environment) as process:
         assert process.stdout is not None
         try:
             text = process.stdout.read()

@@ -86,7 +86,7 @@ class TrainConfig:
         from curator.schema.check import load_yaml
 
         path = Path(path)
-        if not path.is_file():
+        if not path.exists() or path.is_dir():
             raise UsageError(f"{path}: no such file", hint="--config names a YAML file with model, steps and so on")
         data = load_yaml(path.read_text(), str(path))
         if isinstance(data, Mapping) and set(data) == {"train"}:

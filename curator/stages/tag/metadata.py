@@ -1,6 +1,7 @@
 """tag.metadata: set metadata fields by rule or from a side file."""
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ from curator.errors import CuratorError, UsageError
 from curator.io.manifest import digest_file
 from curator.schema.check import did_you_mean
 from curator.schema.expression import Expression
-from curator.schema.record import METADATA_FIELDS, column_array, has_column
+from curator.schema.record import column_array, has_column
 from curator.stages.base import RowFunction, RowStage
 
 _FIXED = ("source", "split", "turn_issues", "original_id")
@@ -45,10 +46,7 @@ class Metadata(RowStage):
                 "tag.metadata takes either set or join", hint="--set domain=\"'devops'\", or --join labels.csv"
             )
         for name in self.set:
-            if name in _FIXED or "." in name or not name.isidentifier():
-                raise UsageError(
-                    f"tag.metadata cannot set {name!r}", hint=f"a field name other than {', '.join(_FIXED)}"
-                )
+            _check_name(name)
 
     def settings(self) -> dict[str, Any]:
         # The side file's content decides, not where it lies.
@@ -64,13 +62,22 @@ class Metadata(RowStage):
     def _table(self) -> tuple[list[str], dict[str, list[str | None]]]:
         """The side file: names of its metadata columns, and key to values. Empty cells are null."""
         assert self.join is not None
-        with self._existing(self.join).open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
+        try:
+            with self._existing(self.join).open(encoding="utf-8-sig", newline="") as file:
+                text = file.read()
+        except UnicodeDecodeError:
+            raise CuratorError(f"{self.join}: not text in UTF-8") from None
+        with io.StringIO(text, newline="") as lines:
+            reader = csv.reader(lines)
             header = next(reader, [])
+            if len(set(header)) < len(header):
+                raise UsageError(f"{self.join}: two columns have the same name", hint="rename one in the header")
             if self.on not in header:
                 raise UsageError(f"{self.join} has no column {self.on}", hint=did_you_mean(self.on, header))
             key = header.index(self.on)
             names = [name for name in header if name != self.on]
+            for name in names:
+                _check_name(name)
             rows: dict[str, list[str | None]] = {}
             for row in reader:
                 if not row:
@@ -104,14 +111,16 @@ class Metadata(RowStage):
         else:
             names = {name: _field_type(rule.type) for name, rule in self._expressions(schema)[0].items()}
         known = {field.name: field.type for field in schema.field("metadata").type}
+        for name, type_ in names.items():
+            fits = known.get(name, type_) in (type_, pa.string()) or (known[name], type_) == (pa.float64(), pa.int64())
+            if not self.join and not fits:
+                raise UsageError(f"tag.metadata: {name} is {known[name]}, its expression gives {type_}")
         return {f"metadata.{name}": known.get(name, type_) for name, type_ in names.items()}
 
     def prepare(self, schema: pa.Schema) -> None:
         if self.where is not None:
             Expression(self.where, schema, "tag.metadata where").require_bool()
-        for path, type_ in self.writes(schema).items():
-            if path.removeprefix("metadata.") in METADATA_FIELDS and pa.types.is_list(type_):
-                raise UsageError(f"tag.metadata cannot set {path}, it is a list")
+        self.writes(schema)
         if self.join and not has_column(schema, self._key_column()):
             raise UsageError(f"tag.metadata: records have no {self._key_column()}", hint="--on id, or a metadata field")
 
@@ -159,6 +168,11 @@ class Metadata(RowStage):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"set": self.set, "where": self.where, "join": self.join, "on": self.on}
+
+
+def _check_name(name: str) -> None:
+    if name in _FIXED or not name.isidentifier():
+        raise UsageError(f"tag.metadata cannot set {name!r}", hint=f"a field name other than {', '.join(_FIXED)}")
 
 
 def _field_type(type_: pa.DataType) -> pa.DataType:

@@ -34,14 +34,12 @@ _MATH = "|".join(
         r"<<[^<>]+=[^<>]+>>",
     ]
 )
-_CANNOT = r"i (?:can(?:no|')t|cannot|am (?:not able|unable) to|won'?t|must (?:decline|refuse))"
+_CANNOT = r"i(?: can(?:no|['’])t| cannot|(?: a|['’]?)m (?:not able|unable) to| won['’]?t| must (?:decline|refuse))"
 _APOLOGIES = [
-    r"i'?m (?:really |very |so )?sorry,? but",
-    r"sorry,? but",
-    r"i apologi[sz]e,? but",
-    _CANNOT,
+    rf"(?:i(?: a|['’]?)m )?(?:really |very |so )?sorry[,.]? (?:but|{_CANNOT})",
+    rf"i apologi[sz]e[,.]? (?:but|{_CANNOT})",
+    rf"(?:unfortunately,? )?{_CANNOT}",
     rf"as an ai(?: language model| assistant)?,? {_CANNOT}",
-    r"(?:unfortunately,? )?i'?m (?:not able|unable) to",
 ]
 _REFUSAL = rf"(?i)^\W*(?:{'|'.join(_APOLOGIES)})"
 _WORDS = r"[\p{L}\p{N}]+"
