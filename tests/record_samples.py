@@ -10,9 +10,11 @@ import pyarrow as pa
 from curator.io.build import SourceSettings
 from curator.io.dataset import Dataset, OutputFolder, TaskWriter
 from curator.io.manifest import Fingerprint, Manifest, TaskResult
+from curator.pipeline.apply import Chain
 from curator.pipeline.ingest import ingest
-from curator.pipeline.passes import Options, Outcome
+from curator.pipeline.passes import Options, Outcome, run_pass
 from curator.schema.record import RECORD_SCHEMA, content_hashes, ids_digest, set_columns
+from curator.stages.base import RowStage, Stage
 
 ONE = Options(workers=1)
 
@@ -106,3 +108,18 @@ def ledger_of(folder: Path) -> Any:
 
 def texts_of(row: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     return [(turn["role"], turn["content"]) for turn in row["messages"]]
+
+
+def through(
+    stage: RowStage, records: Sequence[Mapping[str, Any]], schema: pa.Schema = RECORD_SCHEMA
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Kept and dropped records behind a row stage."""
+    stage.prepare(schema)
+    kept, dropped = Chain([stage], schema)(batch_of(records, schema))
+    return kept.to_pylist(), [row for part in dropped for row in part.to_pylist()]
+
+
+def passed(stage: Stage, inputs: Path | Sequence[Path], out: Path, options: Options = ONE) -> Path:
+    """The folder that a pass of one stage wrote."""
+    run_pass([inputs] if isinstance(inputs, Path) else inputs, [stage], out, options)
+    return out

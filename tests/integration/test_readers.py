@@ -20,7 +20,9 @@ SAMPLE = Path(__file__).parents[2] / "sample_data"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("readers")
     options = Options(workers=1)
-    ingest([str(SAMPLE / "alpaca.json"), str(SAMPLE / "chats/talk.jsonl.gz")], SourceSettings("s"), root / "raw", options)
+    ingest(
+        [str(SAMPLE / "alpaca.json"), str(SAMPLE / "chats/talk.jsonl.gz")], SourceSettings("s"), root / "raw", options
+    )
     run_pass([root / "raw"], [build_stage("tag.signals", None)], root / "tagged", options)
     return root / "tagged"
 
