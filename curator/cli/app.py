@@ -85,6 +85,8 @@ def run_app(arguments: list[str]) -> int:
     try:
         result = app(arguments, prog_name="curator", standalone_mode=False)
         sys.stdout.flush()
+        if result == 130:  # typer's own answer to Ctrl-C
+            return _interrupted()
         return result if isinstance(result, int) else 0
     except CuratorError as error:
         return _fail(error)

@@ -101,6 +101,7 @@ class _Worker:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         theirs.close()
         self.task: Task | None = None
+        self.surroundings = _surroundings()
 
     def give(self, task: Task) -> None:
         self.task = task
@@ -117,12 +118,31 @@ class _Worker:
         self.connection.close()
 
 
+def _surroundings() -> tuple[str, dict[str, str]]:
+    """What a spawned process inherits and a task may depend on."""
+    return os.getcwd(), dict(os.environ)
+
+
+_spare: list[_Worker] = []
+"""Idle workers of an earlier run in this process: a recipe has many passes, and a start costs a second of two cores."""
+
+
+def _hire(context: multiprocessing.context.SpawnContext) -> _Worker:
+    """A spare worker that is alive and was started in the same surroundings, or a new one."""
+    while _spare:
+        worker = _spare.pop()
+        if worker.process.is_alive() and worker.surroundings == _surroundings():
+            return worker
+        worker.stop()
+    return _Worker(context)
+
+
 def _run_in_processes(tasks: Sequence[Task], report: Report, workers: int) -> Iterator[tuple[Task, Any]]:
     context = multiprocessing.get_context("spawn")
     waiting = deque(tasks)
     failures: list[tuple[Task, CuratorError]] = []
     done = 0
-    pool = [_Worker(context) for _ in range(workers)]
+    pool = [_hire(context) for _ in range(workers)]
     try:
         for worker in pool:
             worker.give(waiting.popleft())
@@ -158,7 +178,10 @@ def _run_in_processes(tasks: Sequence[Task], report: Report, workers: int) -> It
                     yield task, value
                 if waiting:
                     worker.give(waiting.popleft())
+        _spare.extend(pool)
+        pool = []
     finally:
+        # Not empty after an interruption, or when nobody took the results.
         for worker in pool:
             worker.stop()
     if failures:

@@ -42,6 +42,7 @@ def allot(
     amounts = np.zeros(len(sizes))
     capped = np.zeros(len(sizes), dtype=bool)
     left = min(budget, float(capacity_amount.sum()))
+    all_capped = active & (budget > left)
     while True:
         open_units = active & ~capped
         if not open_units.any():
@@ -56,7 +57,7 @@ def allot(
         left -= float(capacity_amount[over].sum())
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = np.where(row_size > 0, amounts / row_size, 0.0)
-    return Allotment(_round(rows, np.where(active, capacity, 0)), amounts, shares, capped)
+    return Allotment(_round(rows, np.where(active, capacity, 0)), amounts, shares, capped | all_capped)
 
 
 def _round(rows: np.ndarray, capacity: np.ndarray) -> np.ndarray:
