@@ -9,8 +9,8 @@ def assign_validation(keys: list[str], fraction: float, seed: int) -> np.ndarray
 
     `keys` has one entry a row; rows with equal keys stay together. Groups are taken in the order of a seeded 64-bit
     hash of their key until `fraction` of the rows is reached, so the share is exact up to one group, does not depend
-    on the order of rows, and mostly stays as it is when rows are added; groups above the share are passed over. At least one group is held out when
-    `fraction` is above 0 and there are two or more.
+    on the order of rows, and mostly stays as it is when rows are added. Groups above the share are passed over; at
+    least one group is held out when `fraction` is above 0 and there are two or more.
     """
     held_out = np.zeros(len(keys), dtype=bool)
     if fraction <= 0 or not keys:

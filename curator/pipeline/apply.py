@@ -15,6 +15,7 @@ from curator.io.manifest import TaskResult, digest_bytes
 from curator.pipeline.memo import memo_folder, memoised
 from curator.schema.record import (
     CONTENT_COLUMNS,
+    column_array,
     content_hashes,
     extend_schema,
     ids_digest,
@@ -41,7 +42,7 @@ def apply_columns(batch: pa.RecordBatch, columns: Columns, schema: pa.Schema, st
         return edited
     hashes = content_hashes(edited)
     changed = pc.not_equal(hashes, batch.column("content_hash"))
-    by = pc.if_else(changed, step, edited.column("provenance").field("edited_by"))
+    by = pc.if_else(changed, step, column_array(edited, "provenance.edited_by"))
     return set_columns(edited, {"content_hash": hashes, "provenance.edited_by": by}, schema)
 
 

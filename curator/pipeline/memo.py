@@ -31,6 +31,8 @@ def memoised(function: RowFunction, folder: Path) -> RowFunction:
     store = _Store(folder)
 
     def look_up(batch: pa.RecordBatch) -> Columns:
+        if not batch.num_rows:
+            return function(batch)
         keys = _keys(batch)
         known, places = store.find(keys)
         missing = np.flatnonzero(~known)

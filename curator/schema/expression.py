@@ -236,7 +236,7 @@ def _locked_database() -> Any:
     import duckdb
 
     # All in the configuration of the database: what SET changes, the next cursor would not have.
-    settings = {
+    settings: dict[str, Any] = {
         "python_enable_replacements": "false",
         "threads": "1",
         "enable_external_access": "false",

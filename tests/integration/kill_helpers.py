@@ -1,4 +1,4 @@
-"""What the tests of interruption share: commands in processes that may be killed, and folders compared byte for byte."""
+"""What the tests of interruption share: commands in processes that may be killed, folders compared byte for byte."""
 
 import contextlib
 import io

@@ -15,8 +15,8 @@ from kill_helpers import contents, finish, run, start, write_rows
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Enough rows for some seconds of work, and what an undisturbed ingest makes of them."""
     root = tmp_path_factory.mktemp("interrupts")
-    write_rows(root / "raw.jsonl", 25_000_000)
-    run("ingest", root / "raw.jsonl", "--shard-bytes", 1_000_000, "--out", root / "reference", "--workers", 2)
+    write_rows(root / "raw.jsonl", 12_000_000)
+    run("ingest", root / "raw.jsonl", "--shard-bytes", 500_000, "--out", root / "reference", "--workers", 1)
     return root
 
 
@@ -35,8 +35,8 @@ def test_interrupted_run_keeps_whole_shards(
     number: signal.Signals, workers: int, whole_group: bool, raw: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    line = ("ingest", raw / "raw.jsonl", "--shard-bytes", 1_000_000, "--out", out, "--workers", workers)
-    process = start(*line)
+    line = ("ingest", raw / "raw.jsonl", "--shard-bytes", 500_000, "--out", out)
+    process = start(*line, "--workers", workers)
     wait_for_shards(out, 2)
     workers_of_it = psutil.Process(process.pid).children(recursive=True)
     started = time.monotonic()
@@ -54,15 +54,15 @@ def test_interrupted_run_keeps_whole_shards(
     for name, data in kept.items():
         assert data == (raw / "reference/data" / name).read_bytes()
     before = {name: (out / "data" / name).stat().st_mtime_ns for name in kept}
-    run(*line)
+    run(*line, "--workers", 1)
     assert contents(out) == contents(raw / "reference")
     recorded = len([name for name in before if (out / "data" / name).stat().st_mtime_ns == before[name]])
     assert recorded >= 2, "finished shards were written again"
 
 
 def test_second_ctrl_c_ends_at_once(raw: Path, tmp_path: Path) -> None:
-    line = ("ingest", raw / "raw.jsonl", "--shard-bytes", 1_000_000, "--out", tmp_path / "out", "--workers", 2)
-    process = start(*line)
+    line = ("ingest", raw / "raw.jsonl", "--shard-bytes", 500_000, "--out", tmp_path / "out")
+    process = start(*line, "--workers", 2)
     wait_for_shards(tmp_path / "out", 1)
     for _ in range(2):
         os.killpg(process.pid, signal.SIGINT)
@@ -71,7 +71,7 @@ def test_second_ctrl_c_ends_at_once(raw: Path, tmp_path: Path) -> None:
     code, _ = finish(process)
     assert code in (130, -signal.SIGINT)
     assert time.monotonic() - started < 5
-    run(*line)
+    run(*line, "--workers", 1)
     assert contents(tmp_path / "out") == contents(raw / "reference")
 
 

@@ -42,6 +42,6 @@ def test_polars_reads_the_folder(folder: Path) -> None:
 
 
 def test_every_shard_has_the_same_schema(folder: Path) -> None:
-    schemas = [pq.read_schema(path) for path in sorted((folder / "data").glob("*.parquet"))]
+    schemas = [pq.read_schema(path) for path in sorted((folder.parent / "raw/data").glob("*.parquet"))]
     assert len(schemas) == 2
     assert schemas[0].equals(schemas[1], check_metadata=True)

@@ -75,11 +75,17 @@ def test_rows_that_are_not_those_of_the_mark_are_an_error(change: dict[str, Any]
         read(sink.getvalue())
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b'{"a": 1}\n', stream()[:3]])
+@pytest.mark.parametrize("data", [b"hello", b'{"a": 1}\n', stream()[:3]])
 def test_what_is_no_stream_is_refused_at_once(data: bytes) -> None:
     with pytest.raises(CuratorError) as caught:
         StreamReader(io.BytesIO(data), "stdin")
     assert caught.value.message == "stdin is not a stream of records"
+
+
+def test_nothing_at_all_is_told_apart() -> None:
+    with pytest.raises(CuratorError) as caught:
+        StreamReader(io.BytesIO(b""), "stdin")
+    assert caught.value.message == "stdin is empty: no records came"
 
 
 def test_a_stream_in_a_file(tmp_path: Path) -> None:

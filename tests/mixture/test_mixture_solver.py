@@ -52,6 +52,11 @@ def test_what_a_full_unit_cannot_take_goes_to_the_others_in_proportion() -> None
     assert result.shares == pytest.approx([0.5, 1 / 3, 1 / 6])
 
 
+def test_a_budget_above_everything_there_is_is_capped_everywhere() -> None:
+    assert allotted([100, 100, 100], [1, 1, 0], 500).capped.tolist() == [True, True, False]
+    assert allotted([100, 100], [1, 1], 200).capped.tolist() == [False, False]
+
+
 def test_a_budget_in_tokens_counts_rows_by_their_mean_size() -> None:
     result = allotted([1000, 1000], [1, 1], 500, row_size=[10.0, 50.0])
     assert result.counts.tolist() == [25, 5]

@@ -63,9 +63,7 @@ def test_an_unknown_step_is_named_with_the_closest() -> None:
 def test_wrong_settings_are_refused(name: str, settings: Any, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         build_stage(name, settings, "s")
-    assert caught.value.message.replace("s: sample", "s.sample").startswith(message) or caught.value.message.startswith(
-        message.replace("s.", "s: ", 1)
-    )
+    assert caught.value.message.startswith(message)
 
 
 def test_a_bare_value_goes_to_the_first_setting() -> None:

@@ -250,7 +250,7 @@ def test_many_copies_of_one_text_leave_one(tmp_path: Path) -> None:
     assert rows_of(out)[0]["dedup"]["component_size"] == 3000
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.sampled_from(["a", "b", "c", "A", "", None]), min_size=1, max_size=12), data=st.data())
 def test_against_a_plain_dictionary(tmp_path_factory: pytest.TempPathFactory, texts: list[Any], data: Any) -> None:
     rows = [record(f"s/f#{n}", "q", text) for n, text in enumerate(texts)]

@@ -1,0 +1,96 @@
+"""Law 8, one command is a recipe of one step: the same manifest, byte for byte."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from law_samples import MIX, SAMPLES, Story, curator, recipe_of, run_story, same_files
+
+MODEL = str(SAMPLES / "tiny-model")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step as a recipe and as a command line name it."""
+
+    recipe: Any
+    command: Sequence[str]
+
+
+STEPS = {
+    "concat": Step("concat", ["concat"]),
+    "sample": Step({"sample": {"rows": 250, "seed": 5}}, ["sample", "--rows", "250", "--seed", "5"]),
+    "tag.signals": Step("tag.signals", ["tag", "signals"]),
+    "dedup.exact": Step(
+        {"dedup.exact": {"on": "prompt", "normalise": ["case", "space"], "keep": "scores.num_turns.value desc, id"}},
+        "dedup exact --on prompt --normalise case --normalise space".split()
+        + ["--keep", "scores.num_turns.value desc, id"],
+    ),
+    "tag.tokens": Step({"tag.tokens": MODEL}, ["tag", "tokens", "--tokenizer", MODEL]),
+    "filter.where": Step(
+        {"filter.where": {"expression": "scores.num_tokens.value < 200", "null": "keep"}},
+        ["filter", "where", "--null", "keep", "scores.num_tokens.value < 200"],
+    ),
+    "tag.metadata": Step(
+        {"tag.metadata": {"set": {"topic": "'maths'"}, "where": "scores.has_math.value"}},
+        ["tag", "metadata", "--set", "topic='maths'", "--where", "scores.has_math.value"],
+    ),
+}
+"""In an order in which no two neighbours share a pass."""
+
+
+@pytest.fixture(scope="module")
+def by_recipe(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    folder = tmp_path_factory.mktemp("laws-recipe")
+    sources = [
+        {"name": "quiz", "path": ["qa.csv", "qa.parquet"], "license": "mit", "fields": {"team": "string"}},
+        {"name": "assistants", "path": "messages.jsonl.zst", "shard_bytes": 20_000},
+        {"name": "broken", "path": "broken.jsonl", "adapter": "alpaca"},
+    ]
+    steps = [step.recipe for step in STEPS.values()]
+    recipe = recipe_of(
+        folder, {"name": "one", "root": str(SAMPLES), "sources": sources, "steps": steps, "mix": MIX}
+    )
+    story = run_story(recipe, folder / "out", workers=1)
+    assert [path.name[3:] for path in story.passes[:-1]] == list(STEPS)
+    return story
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        ("quiz", [SAMPLES / "qa.csv", SAMPLES / "qa.parquet", "--license", "mit", "--field", "team:string"]),
+        ("assistants", [SAMPLES / "messages.jsonl.zst", "--shard-bytes", 20_000]),
+        ("broken", [SAMPLES / "broken.jsonl", "--adapter", "alpaca"]),
+    ],
+)
+def test_ingest(by_recipe: Story, tmp_path: Path, source: str, options: list[Any]) -> None:
+    curator("ingest", *options, "--source", source, "--out", tmp_path / "d")
+    same_files(tmp_path / "d", by_recipe.root / "sources" / source)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step(by_recipe: Story, tmp_path: Path, name: str) -> None:
+    wanted = by_recipe.pass_of(name)
+    curator(*STEPS[name].command, *by_recipe.before(wanted), "--out", tmp_path / "d")
+    same_files(tmp_path / "d", wanted)
+
+
+def test_mix(by_recipe: Story, tmp_path: Path) -> None:
+    (tmp_path / "mix.yaml").write_text(yaml.safe_dump(MIX), encoding="utf-8")
+    curator("mix", by_recipe.passes[-2], "--spec", tmp_path / "mix.yaml", "--out", tmp_path / "d")
+    same_files(tmp_path / "d", by_recipe.mixture)
+
+
+def test_a_command_goes_on_with_what_the_recipe_made(by_recipe: Story) -> None:
+    """The fingerprints are the same too: a command on the recipe's own folder finds nothing to do."""
+    wanted = by_recipe.pass_of("dedup.exact")
+    before = (wanted / "manifest.json").stat().st_mtime_ns
+    done = curator(*STEPS["dedup.exact"].command, *by_recipe.before(wanted), "--out", wanted, "--json")
+    assert b'"reused": true' in done.out
+    assert (wanted / "manifest.json").stat().st_mtime_ns == before
+    other = curator("dedup", "exact", *by_recipe.before(wanted), "--out", wanted, expect=1)
+    assert "was made with other inputs or settings: steps[0].settings." in other.err
