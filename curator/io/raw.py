@@ -152,7 +152,8 @@ BOM = b"\xef\xbb\xbf"
 def sniff(path: str, head: bytes, compression: str) -> Container:
     """The layout, from the first bytes (after decompression) and, for tables only, the name."""
     name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    if head[:4] == b"PAR1":
+    # An empty file named so was cut off; it is no file of no rows.
+    if head[:4] == b"PAR1" or (not head and path.lower().endswith(".parquet")):
         return Container(compression, "parquet")
     if name.endswith(".parquet"):
         raise CuratorError(f"{path} is not a whole Parquet file: it begins with {head[:20]!r}", hint="fetch it again")

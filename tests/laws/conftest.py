@@ -1,10 +1,6 @@
 """One recipe with every step, run once with one worker and once with two."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from law_samples import GROUP_BYTES, Story, run_story, whole_recipe

@@ -116,7 +116,9 @@ def id_key(name: str) -> tuple[str, int]:
     return prefix, int(number)
 
 
-@pytest.mark.parametrize(("settings", "select", "normalise", "better"), CASES, ids=["whole", "prompt", "answer", "long"])
+@pytest.mark.parametrize(
+    ("settings", "select", "normalise", "better"), CASES, ids=["whole", "prompt", "answer", "long"]
+)
 def test_a_duplicate_is_equal_to_its_keeper_and_the_keeper_is_kept(
     story: Story, tmp_path: Path, settings: dict[str, Any], select: Any, normalise: Any, better: Any
 ) -> None:
@@ -131,7 +133,7 @@ def test_a_duplicate_is_equal_to_its_keeper_and_the_keeper_is_kept(
     expected = {}
     for names in groups.values():
         rank = sorted(names, key=lambda name: (better(came[name]) if better else 0, id_key(name)))
-        expected |= {name: rank[0] for name in rank[1:]}
+        expected |= dict.fromkeys(rank[1:], rank[0])
     kept = {row["id"] for row in parquet_rows(out)}
     found = drops(out)
     assert {name: drop["keeper"] for name, drop in found.items()} == expected

@@ -7,36 +7,42 @@ from typing import Any
 
 import pytest
 import yaml
-from law_samples import MIX, SAMPLES, Story, curator, recipe_of, run_story, same_files
+from law_samples import MIX, SAMPLES, Done, Story, curator, recipe_of, run_story, same_files
 
 MODEL = str(SAMPLES / "tiny-model")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step as a recipe and as a command line name it."""
+    """A step as a recipe and as a command line name it; inputs stand between the command and its settings."""
 
     recipe: Any
     command: Sequence[str]
+    settings: Sequence[str] = ()
+
+    def run(self, inputs: Sequence[Path], out: Path, *options: str) -> Done:
+        return curator(*self.command, *inputs, *self.settings, "--out", out, *options)
 
 
 STEPS = {
     "concat": Step("concat", ["concat"]),
-    "sample": Step({"sample": {"rows": 250, "seed": 5}}, ["sample", "--rows", "250", "--seed", "5"]),
+    "sample": Step({"sample": {"rows": 250, "seed": 5}}, ["sample"], ["--rows", "250", "--seed", "5"]),
     "tag.signals": Step("tag.signals", ["tag", "signals"]),
     "dedup.exact": Step(
         {"dedup.exact": {"on": "prompt", "normalise": ["case", "space"], "keep": "scores.num_turns.value desc, id"}},
-        "dedup exact --on prompt --normalise case --normalise space".split()
-        + ["--keep", "scores.num_turns.value desc, id"],
+        ["dedup", "exact"],
+        ["--on", "prompt", "--normalise", "case", "--normalise", "space", "--keep", "scores.num_turns.value desc, id"],
     ),
-    "tag.tokens": Step({"tag.tokens": MODEL}, ["tag", "tokens", "--tokenizer", MODEL]),
+    "tag.tokens": Step({"tag.tokens": MODEL}, ["tag", "tokens"], ["--tokenizer", MODEL]),
     "filter.where": Step(
         {"filter.where": {"expression": "scores.num_tokens.value < 200", "null": "keep"}},
-        ["filter", "where", "--null", "keep", "scores.num_tokens.value < 200"],
+        ["filter", "where"],
+        ["scores.num_tokens.value < 200", "--null", "keep"],
     ),
     "tag.metadata": Step(
         {"tag.metadata": {"set": {"topic": "'maths'"}, "where": "scores.has_math.value"}},
-        ["tag", "metadata", "--set", "topic='maths'", "--where", "scores.has_math.value"],
+        ["tag", "metadata"],
+        ["--set", "topic='maths'", "--where", "scores.has_math.value"],
     ),
 }
 """In an order in which no two neighbours share a pass."""
@@ -51,9 +57,7 @@ def by_recipe(tmp_path_factory: pytest.TempPathFactory) -> Story:
         {"name": "broken", "path": "broken.jsonl", "adapter": "alpaca"},
     ]
     steps = [step.recipe for step in STEPS.values()]
-    recipe = recipe_of(
-        folder, {"name": "one", "root": str(SAMPLES), "sources": sources, "steps": steps, "mix": MIX}
-    )
+    recipe = recipe_of(folder, {"name": "one", "root": str(SAMPLES), "sources": sources, "steps": steps, "mix": MIX})
     story = run_story(recipe, folder / "out", workers=1)
     assert [path.name[3:] for path in story.passes[:-1]] == list(STEPS)
     return story
@@ -75,7 +79,7 @@ def test_ingest(by_recipe: Story, tmp_path: Path, source: str, options: list[Any
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step(by_recipe: Story, tmp_path: Path, name: str) -> None:
     wanted = by_recipe.pass_of(name)
-    curator(*STEPS[name].command, *by_recipe.before(wanted), "--out", tmp_path / "d")
+    STEPS[name].run(by_recipe.before(wanted), tmp_path / "d")
     same_files(tmp_path / "d", wanted)
 
 
@@ -89,7 +93,7 @@ def test_a_command_goes_on_with_what_the_recipe_made(by_recipe: Story) -> None:
     """The fingerprints are the same too: a command on the recipe's own folder finds nothing to do."""
     wanted = by_recipe.pass_of("dedup.exact")
     before = (wanted / "manifest.json").stat().st_mtime_ns
-    done = curator(*STEPS["dedup.exact"].command, *by_recipe.before(wanted), "--out", wanted, "--json")
+    done = STEPS["dedup.exact"].run(by_recipe.before(wanted), wanted, "--json")
     assert b'"reused": true' in done.out
     assert (wanted / "manifest.json").stat().st_mtime_ns == before
     other = curator("dedup", "exact", *by_recipe.before(wanted), "--out", wanted, expect=1)
