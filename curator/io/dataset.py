@@ -26,6 +26,7 @@ from curator.io.manifest import (
     TaskResult,
     digest_file,
     first_difference,
+    placing,
     write_atomic,
 )
 from curator.schema.record import (
@@ -264,16 +265,6 @@ def _dictionary_columns(schema: pa.Schema) -> list[str]:
 _TEMPORARY = ".tmp-"
 
 
-@contextmanager
-def _placing(path: Path) -> Iterator[None]:
-    """Give an error of the disk the name of the file it met; Arrow leaves it out."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
-
-
 class ShardWriter:
     """One Parquet file whose bytes depend on its rows alone, not on how they arrived.
 
@@ -286,7 +277,7 @@ class ShardWriter:
         # The process id keeps apart what a worker whose parent was killed may still be writing.
         self._temporary = folder / os.path.dirname(name) / f"{_TEMPORARY}{os.getpid()}-{os.path.basename(name)}"
         self._temporary.parent.mkdir(parents=True, exist_ok=True)
-        with _placing(folder / name):
+        with placing(folder / name):
             self._writer = pq.ParquetWriter(
                 self._temporary,
                 schema,
@@ -326,7 +317,7 @@ class ShardWriter:
         if not self._pending_rows:
             return
         table = pa.Table.from_batches(self._pending, schema=self._schema).combine_chunks()
-        with _placing(self._folder / self._name):
+        with placing(self._folder / self._name):
             self._writer.write_table(table, row_group_size=self._pending_rows)
         self.num_rows += self._pending_rows
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
@@ -335,7 +326,7 @@ class ShardWriter:
         """Finish the file under its final name and describe it."""
         self._flush()
         final = self._folder / self._name
-        with _placing(final):
+        with placing(final):
             self._writer.close()
             descriptor = os.open(self._temporary, os.O_RDONLY)
             try:

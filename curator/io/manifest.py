@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -303,10 +304,20 @@ PARTIAL = ".partial"
 """Folder inside an unfinished dataset: one JSON file for each finished task, and spilled rounds."""
 
 
+@contextmanager
+def placing(path: Path) -> Iterator[None]:
+    """Give an error of the disk the name of the file it met; writes leave it out."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def write_atomic(path: Path, data: bytes, fault: str | None = None) -> None:
     """Write under a temporary name, fsync, rename. `fault` names a point for kill tests just before the rename."""
     temporary = path.with_name(f".tmp-{path.name}")
-    with temporary.open("wb") as file:
+    with placing(path), temporary.open("wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -24,7 +24,7 @@ from curator.schema.record import (
 from curator.stages.base import Columns, RowFunction, RowStage
 
 Split = tuple[pa.RecordBatch, list[pa.RecordBatch]]
-"""Kept rows, and the rows that each step dropped."""
+"""Kept rows, and dropped rows, both in their order."""
 
 
 def output_schema(schema: pa.Schema, stages: Sequence[Any]) -> pa.Schema:
@@ -66,16 +66,23 @@ class Chain:
         self.schema = schema
 
     def __call__(self, batch: pa.RecordBatch) -> Split:
-        rejected = []
+        rejected, places = [], []
+        rows = pa.array(range(batch.num_rows), pa.int64())
         for stage, function, schema in self._steps:
             columns = function(batch)
             batch = apply_columns(batch, columns, schema, stage.name)
             if "drop" in columns:
+                is_dropped = batch.column("drop").is_valid()
                 batch, dropped = split_dropped(batch)
                 if dropped.num_rows:
-                    rejected.append(dropped)
-        final = [set_columns(dropped, {}, self.schema) for dropped in rejected]
-        return set_columns(batch, {}, self.schema), final
+                    rejected.append(set_columns(dropped, {}, self.schema))
+                    places.append(rows.filter(is_dropped))
+                rows = rows.filter(pc.invert(is_dropped))
+        if len(rejected) > 1:
+            # In the order of the rows, not step by step: that would show where batches end.
+            together = pa.Table.from_batches(rejected).take(pc.sort_indices(pa.concat_arrays(places)))
+            rejected = together.combine_chunks().to_batches()
+        return set_columns(batch, {}, self.schema), rejected
 
 
 _opened: dict[str, Chain] = {}

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ import pyarrow.compute as pc
 from curator import log
 from curator.engine.base import Engine, Report
 from curator.io.dataset import Dataset, ShardGroup
-from curator.io.manifest import PARTIAL
+from curator.io.manifest import PARTIAL, placing
 from curator.pipeline.apply import ShardTask, Split, apply_columns, shard_names, split_dropped
 from curator.stages.base import DatasetStage, Reduce, Scan
 
 PARTITION_ROWS = 4_000_000
 """Rows of the input for each partition of a reduce: fixed, so that partitions do not depend on workers."""
 _DECISIONS = "decisions.arrow"
+_DONE = "DONE"
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def _partition(table: pa.Table, by: str | None, num_partitions: int) -> Iterator
 
 def _write(path: Path, table: pa.Table) -> None:
     temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
-    with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    with placing(path), pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     temporary.rename(path)
 
@@ -118,59 +120,54 @@ def _read(paths: Sequence[Path]) -> pa.Table:
 def decide(stage: DatasetStage, dataset: Dataset, folder: Path, engine: Engine) -> Path:
     """Run the rounds of a stage; returns the file with its decisions, sorted by row.
 
-    Files of finished rounds are deleted once the round behind them is whole.
+    The files of a round are deleted once the round behind it is whole, which a mark in its folder tells.
     """
-    result = folder / PARTIAL / _DECISIONS
+    spilled = folder / PARTIAL
+    result = spilled / _DECISIONS
     if result.exists():
         return result
     rounds = stage.rounds(dataset.schema)
-    groups = dataset.groups
-    partitions = max(1, math.ceil(dataset.num_rows / PARTITION_ROWS))
-    previous: Path | None = None
-    num_inputs = 0
-    for index, round_ in enumerate(rounds):
-        target = folder / PARTIAL / f"round-{index}"
-        target.mkdir(parents=True, exist_ok=True)
-        following = rounds[index + 1] if index + 1 < len(rounds) else None
-        by = following.by if isinstance(following, Reduce) else None
-        outputs = partitions if by is not None else 1
-        if isinstance(round_, Scan):
-            tasks = [
-                _RoundTask(
-                    name, f"{stage.name}, shard {name}", stage, round_, target, by, outputs, group, dataset.schema
-                )
-                for name, group in zip(shard_names(len(groups)), groups, strict=True)
-            ]
-            total, unit = float(dataset.num_rows), "rows"
-        else:
-            assert previous is not None
-            tasks = [
-                _RoundTask(
-                    name,
-                    f"{stage.name}, partition {name}",
-                    stage,
-                    round_,
-                    target,
-                    by,
-                    outputs,
-                    inputs=tuple(sorted(previous.glob(f"*-p{partition:04d}.arrow"))),
-                )
-                for partition, name in enumerate(shard_names(num_inputs))
-            ]
-            total, unit = float(len(tasks)), "partitions"
+    folders = [spilled / f"round-{index}" for index in range(len(rounds))]
+    first = max((index for index, path in enumerate(folders) if (path / _DONE).exists()), default=0)
+    for index in range(first, len(rounds)):
+        folders[index].mkdir(parents=True, exist_ok=True)
+        tasks = _round_tasks(stage, rounds, index, dataset, folders)
         waiting = [task for task in tasks if not task.is_done()]
         if waiting:
-            with log.progress(total, f"{stage.name} {_verb(round_)}", unit) as bar:
+            is_scan = isinstance(rounds[index], Scan)
+            total, unit = (float(dataset.num_rows), "rows") if is_scan else (float(len(tasks)), "partitions")
+            with log.progress(total, f"{stage.name} {'scan' if is_scan else 'reduce'}", unit) as bar:
                 for _ in engine.run(waiting, bar.advance):
                     pass
-        previous, num_inputs = target, outputs
-    assert previous is not None
-    _write(result, _read(sorted(previous.glob("*.arrow"))))
+        (folders[index] / _DONE).touch()
+        for file in folders[index - 1].glob("*.arrow") if index else ():
+            file.unlink()
+    _write(result, _read(sorted(folders[-1].glob("*.arrow"))))
     return result
 
 
-def _verb(round_: Scan | Reduce) -> str:
-    return "scan" if isinstance(round_, Scan) else "reduce"
+def _round_tasks(
+    stage: DatasetStage, rounds: Sequence[Scan | Reduce], index: int, dataset: Dataset, folders: Sequence[Path]
+) -> list[_RoundTask]:
+    """The calls of one round: a scan for each group of shards, or a reduce for each partition."""
+    round_ = rounds[index]
+    partitions = max(1, math.ceil(dataset.num_rows / PARTITION_ROWS))
+    following = rounds[index + 1] if index + 1 < len(rounds) else None
+    by = following.by if isinstance(following, Reduce) else None
+    outputs = partitions if by is not None else 1
+    task = partial(_RoundTask, stage=stage, round=round_, folder=folders[index], by=by, num_partitions=outputs)
+    if isinstance(round_, Scan):
+        groups = dataset.groups
+        names = shard_names(len(groups))
+        return [
+            task(name=name, label=f"{stage.name}, shard {name}", group=group, schema=dataset.schema)
+            for name, group in zip(names, groups, strict=True)
+        ]
+    tasks = []
+    for number, name in enumerate(shard_names(partitions if round_.by is not None else 1)):
+        inputs = tuple(sorted(folders[index - 1].glob(f"*-p{number:04d}.arrow")))
+        tasks.append(task(name=name, label=f"{stage.name}, partition {name}", inputs=inputs))
+    return tasks
 
 
 @dataclass(frozen=True)

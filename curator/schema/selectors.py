@@ -11,6 +11,7 @@ from curator.schema.check import did_you_mean
 
 _FIELD = "\x1f"
 _TURN = "\x1e"
+_MARK = "\x1b"
 _PARAGRAPH = "\n\n"
 
 
@@ -74,15 +75,22 @@ def _every(field: str) -> Callable[[pa.RecordBatch], pa.StringArray]:
 
 def _conversation_of(lists: pa.ListArray) -> pa.StringArray:
     messages, offsets = _flat(lists)
-    parts = [messages.field(name) for name in ("role", "name", "reasoning", "content", "tool_calls")]
+    parts = [_escaped(messages.field(name)) for name in ("role", "name", "reasoning", "content", "tool_calls")]
     turns = pc.binary_join_element_wise(*parts, _FIELD, null_handling="replace", null_replacement="")
     return _join(turns, offsets, np.ones(len(turns), dtype=bool), _TURN)
+
+
+def _escaped(texts: pa.StringArray) -> pa.StringArray:
+    """Texts in which the separators are marked, so that different conversations never read the same."""
+    if not pc.any(pc.match_substring_regex(texts, f"[{_MARK}{_TURN}{_FIELD}]")).as_py():
+        return texts
+    return pc.replace_substring_regex(texts, f"([{_MARK}{_TURN}{_FIELD}])", rf"{_MARK}\1")
 
 
 def _conversation(batch: pa.RecordBatch) -> pa.StringArray:
     return pc.binary_join_element_wise(
         _conversation_of(batch.column("messages")),
-        pc.fill_null(batch.column("tools"), ""),
+        _escaped(pc.fill_null(batch.column("tools"), "")),
         _conversation_of(batch.column("rejected")),
         _TURN + _TURN,
     )

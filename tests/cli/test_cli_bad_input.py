@@ -260,7 +260,8 @@ def test_full_disk(workers: int, tiny_disk: Path, tmp_path: Path) -> None:
     out = tiny_disk / "out"
     line = ("ingest", tmp_path / "raw.jsonl", "--shard-bytes", 50_000, "--out", out, "--workers", workers)
     done = curator(*line)
-    refused(done, 3, f"{out}/", "no space left on the disk")
+    # 3 when a worker met it; 1 when it was the account of a finished shard that found no room.
+    refused(done, 3 if "/data/" in done.error else 1, f"{out}/", "no space left on the disk")
     assert done.err.count("\n") <= workers + 1, "one line a shard is too many"
     assert not list((out / "data").glob(".tmp-*")), "half shards keep the disk full"
     assert_not_complete(out)

@@ -64,7 +64,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_workers_and_hash_seed_leave_no_trace(story: Story, runs: dict[str, Path], seed: str) -> None:
-    assert sum(len(json.loads((f / "manifest.json").read_bytes())["tasks"]) > 2 for f in story.folders) >= 7
+    assert sum(len(json.loads((f / "manifest.json").read_bytes())["tasks"]) > 2 for f in story.folders) >= 4
     same_files(story.root, runs[seed])
 
 

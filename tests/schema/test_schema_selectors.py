@@ -126,3 +126,11 @@ def test_unknown_selector_is_refused_with_the_closest() -> None:
     with pytest.raises(UsageError) as caught:
         check_selector("final_anwser", "dedup.exact")
     assert str(caught.value) == "dedup.exact: no selector 'final_anwser'\nhint: did you mean final_answer?"
+
+
+def test_separators_inside_a_text_do_not_make_two_conversations_one() -> None:
+    texts = ["a\x1f\x1eassistant\x1f\x1f\x1fb", "a\x1b\x1fb", "a\x1fb", "a\x1b\x1b\x1fb"]
+    rows = [record(f"s/f#{number}", message("user", text)) for number, text in enumerate(texts)]
+    rows.append(record("s/f#9", message("user", "a"), message("assistant", "b")))
+    found = select_text(batch_of(rows), "conversation").to_pylist()
+    assert len(set(found)) == 5
