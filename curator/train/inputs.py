@@ -19,7 +19,6 @@ from curator.io.manifest import digest_bytes, digest_file, first_difference, wri
 from curator.mixture.sampler import Order
 from curator.schema.record import canonical_json
 from curator.train.config import TrainConfig
-from curator.train.guard import LOCK
 from curator.train.loader import TOO_LONG, TRAIN, TokenStore, token_folder, tokenise
 from curator.train.packing import WINDOW, Packs, pack_order
 
@@ -54,8 +53,9 @@ class RunFolder:
         if self.out.exists() and not self.out.is_dir():
             raise CuratorError(f"{self.out} is a file", hint="name a folder for --out")
         problem = self._problem()
-        if problem and not overwrite:
-            raise CuratorError(problem, hint="--overwrite replaces it, or choose another --out")
+        if problem and (not overwrite or self._strays()):
+            hint = "choose another --out" if self._strays() else "--overwrite replaces it, or choose another --out"
+            raise CuratorError(problem, hint=hint)
         if problem:
             _empty(self.out)
         self.out.mkdir(parents=True, exist_ok=True)
@@ -66,14 +66,21 @@ class RunFolder:
             return None
         path = self.out / FINGERPRINT
         if not path.is_file():
-            strays = sorted(entry.name for entry in self.out.iterdir() if not entry.name.startswith("."))
-            return f"{self.out} is not empty and not a run (it holds {strays[0]})" if strays else None
+            there = self._strays() or sorted(name.name for name in self.out.iterdir() if name.name in _OWN_NAMES)
+            return f"{self.out} is not empty and not a run (it holds {there[0]})" if there else None
         try:
             found = json.loads(path.read_bytes())
         except ValueError as error:
             return f"{path} is damaged: {error}"
         difference = first_difference(found, self.fingerprint)
         return f"{self.out} holds a run with other inputs or settings: {difference}" if difference else None
+
+    def _strays(self) -> list[str]:
+        """What lies in a folder that no run has claimed and no run would write."""
+        if not self.out.exists() or (self.out / FINGERPRINT).exists():
+            return []
+        names = sorted(entry.name for entry in self.out.iterdir())
+        return [name for name in names if name not in _OWN_NAMES and not name.startswith(".")]
 
     def summary(self) -> dict[str, Any] | None:
         """The summary of a complete run; None when the run is not complete or its files are not those it wrote."""
@@ -88,12 +95,21 @@ class RunFolder:
         return {**manifest["summary"], "out": str(self.out), **places}
 
 
+_OWN_NAMES = frozenset(
+    [FINGERPRINT, PACKS, "config.yaml", "manifest.json", "metrics.jsonl", "eval.json", "timing.json", "timing.jsonl"]
+    + ["checkpoints", "errors", "ledger", "model"]
+)
+"""What the folder of a run holds: `--overwrite` deletes these and nothing else."""
+
+
 def _empty(folder: Path) -> None:
-    """Remove all but the lock, which the caller holds."""
+    """Delete what a run left; the lock, which the caller holds, and a person's own files stay."""
     for entry in folder.iterdir():
+        if entry.name not in _OWN_NAMES:
+            continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
-        elif entry.name != LOCK:
+        else:
             entry.unlink()
 
 

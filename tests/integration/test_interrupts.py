@@ -60,6 +60,7 @@ def test_interrupted_run_keeps_whole_shards(
     assert recorded >= 2, "finished shards were written again"
 
 
+@pytest.mark.slow
 def test_second_ctrl_c_ends_at_once(raw: Path, tmp_path: Path) -> None:
     line = ("ingest", raw / "raw.jsonl", "--shard-bytes", 500_000, "--out", tmp_path / "out")
     process = start(*line, "--workers", 2)

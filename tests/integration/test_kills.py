@@ -5,6 +5,7 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Small
@@ -18,8 +19,18 @@ def assert_unfinished(out: Path) -> None:
     assert check_fails(out)
 
 
-@pytest.mark.parametrize("fault", POINTS)
-@pytest.mark.parametrize("name", ["ingest", "tag", "dedup", "mix"])
+def every_point() -> list[Any]:
+    """Each command at each point; the second after a rename is for everybody where the commands differ most."""
+    names = ("ingest", "tag", "dedup", "mix")
+    later = {(name, "after_rename:2") for name in ("tag", "mix")}
+    return [
+        pytest.param(name, fault, marks=[pytest.mark.slow] if (name, fault) in later else [])
+        for name in names
+        for fault in POINTS
+    ]
+
+
+@pytest.mark.parametrize(("name", "fault"), every_point())
 def test_killed_process_goes_on(name: str, fault: str, small: Small, tmp_path: Path) -> None:
     line = (*small.lines[name], "--out", tmp_path / "out", "--workers", 1)
     code, _ = finish(start(*line, fault=fault))

@@ -43,7 +43,9 @@ def find_folders(root: Path) -> tuple[list[Folder], list[Path]]:
             found.append(Folder(path.parent, None, {}, "", error.message.removeprefix(f"{path.parent} ")))
             continue
         found.append(Folder(path.parent, manifest, data, digest_bytes(path.read_bytes())))
-    unfinished = [path.parent for path in sorted(root.rglob(PARTIAL)) if not (path.parent / MANIFEST).exists()]
+    # A run claims its folder by its fingerprint, a dataset by what it holds while it is written.
+    begun = {path.parent for name in (PARTIAL, "fingerprint.json") for path in root.rglob(name)}
+    unfinished = sorted(path for path in begun if path.name != PARTIAL and not (path / MANIFEST).exists())
     return _in_order(found), unfinished
 
 
