@@ -119,7 +119,7 @@ def _fail(error: CuratorError) -> int:
 
 
 def _interrupted() -> int:
-    print("interrupted: finished shards are kept; the same command goes on", file=sys.stderr)
+    print("interrupted: what was finished is kept; the same command goes on from there", file=sys.stderr)
     return 130
 
 

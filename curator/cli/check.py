@@ -15,7 +15,9 @@ def check_command(
     root: Annotated[Path, typer.Argument(help="A folder made by curator, or one that holds several.")],
     json: Json = False,
 ) -> None:
-    """Compare folders with their manifests: bytes, rows, schema, ids, the account of every row, strays.
+    """Compare folders with their manifests: bytes, rows, schema, ids, the account of every row.
+
+    Stray files and inputs that changed since are told, but are no failure.
 
     Example: curator check d
     """
@@ -31,7 +33,7 @@ def check_command(
         for entry in report:
             rows.append((entry["folder"], entry["rows"], "ok" if not entry["problems"] else entry["problems"][0]))
             rows += [("", None, problem) for problem in entry["problems"][1:]]
-            rows += [("", None, f"stray file: {stray}") for stray in entry["strays"]]
+            rows += [("", None, note) for note in entry["notes"]]
         print_table(("folder", "rows", "state"), rows)
     bad = [entry for entry in report if entry["problems"]]
     if bad:

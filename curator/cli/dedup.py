@@ -15,7 +15,7 @@ def dedup_exact(
     on: Annotated[
         str, typer.Option(help="Selector: prompt, response, conversation, turns, last_user, final_answer, ...")
     ] = "conversation",
-    normalise: Annotated[list[str] | None, typer.Option(help="Differences that do not count: case, space.")] = None,
+    normalise: Annotated[list[str] | None, typer.Option(help="Differences that do not count: case,space.")] = None,
     keep: Annotated[str, typer.Option(help="Who stays: columns in order of preference, nulls last.")] = "id",
     out: Out = None,
     rejects: Rejects = None,
@@ -29,5 +29,9 @@ def dedup_exact(
     """
     from curator.cli.common import run_stage
 
-    settings = {"on": on, "normalise": normalise or [], "keep": keep}
+    settings = {
+        "on": on,
+        "normalise": [word.strip() for text in normalise or [] for word in text.split(",")],
+        "keep": keep,
+    }
     run_stage("dedup.exact", settings, inputs, out, json, workers, overwrite, rejects=rejects)

@@ -27,7 +27,7 @@ def mix_command(
     """
     import json as json_module
 
-    from curator.cli.render import print_outcome, print_shares
+    from curator.cli.render import print_mixture, print_outcome
     from curator.mixture.spec import MixSpec
     from curator.pipeline.mix import mix
     from curator.pipeline.passes import Options
@@ -37,6 +37,5 @@ def mix_command(
     with as_folders(inputs) as folders:
         outcome = mix(folders, wanted, out, Options(workers, overwrite))
     if not json:
-        mixture = json_module.loads((out / "mixture.json").read_bytes())
-        print_shares(outcome.notes["shares"], mixture["unit"])
+        print_mixture(json_module.loads((out / "mixture.json").read_bytes()))
     print_outcome(outcome, json)

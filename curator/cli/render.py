@@ -64,8 +64,9 @@ def print_outcome(outcome: "Outcome", as_json: bool) -> None:
             print(f"bad rows with their bytes: curator show {outcome.out} --part quarantine")
 
 
-def print_shares(shares: Sequence[dict[str, Any]], unit: str) -> None:
-    """Asked and realised shares of a mixture."""
+def print_mixture(mixture: dict[str, Any]) -> None:
+    """Asked and realised shares of a mixture, its phases, and what is held out."""
+    shares, unit = mixture["shares"], mixture["unit"]
     rows = [
         (
             share["slice"],
@@ -79,8 +80,13 @@ def print_shares(shares: Sequence[dict[str, Any]], unit: str) -> None:
         for share in shares
     ]
     header = ("slice", "asked", "realised", "draws", "records", "epochs", "supervised tokens")
-    print(f"shares in {unit.replace('_', ' ')}:")
+    print(f"shares in {unit.replace('_', ' ')}, by {' and '.join(mixture['slice_fields'])}:")
     print_table(header, rows)
+    if len(mixture["phases"]) > 1:
+        phases = (f"{phase['name']} {phase['first']:,} to {phase['last'] - 1:,}" for phase in mixture["phases"])
+        print(f"positions of the phases: {', '.join(phases)}")
+    records = mixture["records"]
+    print(f"{records['train']:,} records to train on, {records['validation']:,} held out for validation")
 
 
 def print_run(result: "RunResult") -> None:
@@ -97,6 +103,10 @@ def print_run(result: "RunResult") -> None:
     places = [(name, str(outcome.out), outcome.reused) for name, outcome in result.sources.items()]
     places += [(" + ".join(outcome.steps), str(outcome.out), outcome.reused) for outcome in result.passes]
     print_table(("step", "folder", "was done already"), places)
+    if (mixture := result.out / "mix" / "mixture.json").exists() and result.passes[-1].steps == ["mix"]:
+        print()
+        print_mixture(json.loads(mixture.read_bytes()))
+        print()
     if result.train is not None:
         print(f"run: {result.train['out']}\nmodel: {result.train['model']}")
     print(f"{result.seconds:.1f} s")
@@ -115,6 +125,7 @@ def _train_rows(train: dict[str, Any] | None) -> list[tuple[str, Any]]:
     return [
         ("supervised tokens trained on", train["supervised_tokens"]),
         ("steps", train["steps"]),
+        ("passes over the mixture", f"{train['passes']:.2f}"),
         ("loss, first step", f"{train['loss_first']:.4f}"),
         ("loss, last step", f"{train['loss_last']:.4f}"),
         *([("validation loss", f"{train['validation_loss']:.4f}")] if train.get("validation_loss") is not None else []),

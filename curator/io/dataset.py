@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -126,7 +127,7 @@ def _require_shards(folder: Path, manifest: Manifest) -> None:
         raise CuratorError(f"{folder / entry.path} {problem}{more}", hint=_REDO)
 
 
-GROUP_BYTES = 8 << 20
+GROUP_BYTES = 2 << 20
 """Small shards are read together until their files reach this size: many tiny raw files must not stay tiny shards."""
 
 
@@ -458,7 +459,9 @@ class OutputFolder:
             previous, tasks, whole = None, [], None
         if previous is not None and previous != self.fingerprint.to_json():
             if not overwrite:
-                difference = first_difference(previous, self.fingerprint.to_json())
+                difference = first_difference(previous, self.fingerprint.to_json()) or ""
+                if number := re.match(r"inputs\[(\d+)\]", difference):
+                    difference = f"input {int(number[1]) + 1} has other content now ({difference})"
                 raise CuratorError(
                     f"{self.path} was made with other inputs or settings: {difference}",
                     hint="--overwrite replaces it, or choose another --out",

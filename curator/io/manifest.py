@@ -16,6 +16,7 @@ from curator.schema.record import SCHEMA_VERSION, add_digests, canonical_json
 
 MANIFEST = "manifest.json"
 FORMAT = "curator.dataset"
+RUN_FORMAT = "curator.run"
 
 
 def digest_bytes(data: bytes) -> str:
@@ -194,7 +195,18 @@ def first_difference(old: Any, new: Any, path: str = "") -> str | None:
             if difference := first_difference(left, right, f"{path}[{index}]"):
                 return difference
         return None if len(old) == len(new) else f"{path}: had {len(old)} entries, now {len(new)}"
-    return None if old == new else f"{path}: was {_short(old)}, now {_short(new)}"
+    if old == new:
+        return None
+    if isinstance(old, str) and isinstance(new, str):
+        old, new = _from_difference(old, new)
+    return f"{path}: was {_short(old)}, now {_short(new)}"
+
+
+def _from_difference(old: str, new: str) -> tuple[str, str]:
+    """Two long texts without most of what they begin with in common."""
+    shared = len(os.path.commonprefix([old, new]))
+    cut = max(0, shared - 20) if max(len(old), len(new)) > 55 else 0
+    return ("..." + old[cut:], "..." + new[cut:]) if cut else (old, new)
 
 
 def _short(value: Any) -> str:
@@ -278,6 +290,8 @@ class Manifest:
             raise CuratorError(
                 f"{path} is damaged: {error}", hint="run the command that wrote the folder again with --overwrite"
             ) from None
+        if isinstance(data, dict) and data.get("format") == RUN_FORMAT:
+            raise CuratorError(f"{folder} is a training run, not a dataset", hint="curator why and check read runs")
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise CuratorError(f"{path} is not the manifest of a dataset", hint="name a folder made by curator")
         try:

@@ -26,6 +26,10 @@ KEPT_RAW_BYTES = 1 << 20
 STDIN = "-"
 
 
+class UnknownFormatError(CuratorError):
+    """The file is of no format that is read."""
+
+
 @dataclass(frozen=True)
 class RawFile:
     """A file to ingest: where it is, and its path relative to what was named (which ids are made of)."""
@@ -65,8 +69,8 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
     """Files behind paths, folders and globs as (path, relative path), sorted by relative path; and what was skipped.
 
     A relative path starts at the folder that a glob or folder names, or at the common parent of files named one by
-    one. Names that begin with `.` or `_` are skipped unless given outright. Raises CuratorError for a pattern that
-    matches nothing.
+    one. Names that begin with `.` or `_` are skipped unless given outright; so are, inside a folder, files of no known
+    format (a licence text). Raises CuratorError for a pattern that matches nothing.
     """
     import glob
 
@@ -82,9 +86,13 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
                 folders[:] = sorted(name for name in folders if name[0] not in "._")
                 for name in names:
                     path = os.path.join(folder, name)
-                    (skipped.append(path) if name[0] in "._" else found.append((path, os.path.relpath(path, pattern))))
+                    if name[0] in "._" or not _is_known(path):
+                        skipped.append(path)
+                    else:
+                        found.append((path, os.path.relpath(path, pattern)))
             if len(found) == before:
-                raise CuratorError(f"{pattern} is an empty folder", hint=f"looked in {os.getcwd()}")
+                what = "holds no file that is read" if skipped else "is an empty folder"
+                raise CuratorError(f"{pattern} {what}", hint=f"looked in {os.getcwd()}")
         elif os.path.exists(pattern):
             named.append(pattern)
         elif any(char in pattern for char in "*?["):
@@ -113,6 +121,17 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
                 f"two files would be called {first}", hint="ingest the folders one by one, under two names"
             )
     return files, sorted(skipped)
+
+
+def _is_known(path: str) -> bool:
+    """Whether a file has a format that is read. One that is damaged has: it must be named, not skipped."""
+    try:
+        RawReader(path)
+    except UnknownFormatError:
+        return False
+    except CuratorError:
+        return True
+    return True
 
 
 def _glob_base(pattern: str) -> str:
@@ -171,7 +190,7 @@ def sniff(path: str, head: bytes, compression: str) -> Container:
     first_line = text.split(b"\n", 1)[0]
     if path == STDIN and first_line.count(b",") >= 1:
         return Container(compression, "csv")
-    raise CuratorError(
+    raise UnknownFormatError(
         f"{path}: not a format that is read (it begins with {head[:20]!r})",
         hint="JSON lines, a JSON array, CSV, TSV or Parquet, plain or as gz or zst",
     )
@@ -536,7 +555,7 @@ def tell_skipped(skipped: list[str]) -> None:
     """Say which files a glob or folder passed over."""
     if skipped:
         shown = ", ".join(skipped[:3]) + (f" and {len(skipped) - 3} more" if len(skipped) > 3 else "")
-        log.info(f"skipped (hidden names): {shown}")
+        log.info(f"skipped (hidden, or of no known format): {shown}")
 
 
 def raw_file(path: str, relative: str) -> RawFile:

@@ -61,7 +61,7 @@ class Splits:
     """Rows held out of training."""
 
     validation: float = 0.0
-    """Share of rows, 0 to 0.5."""
+    """Share, 0 to 0.5, of the records that may enter the mixture, whatever part of them the budget then takes."""
     by: str = "dedup.component"
     """Rows with the same value stay on one side; where it is null, the record stands alone."""
 

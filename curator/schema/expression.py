@@ -152,9 +152,12 @@ class Expression:
                 if names[0] == "scores":
                     known = [name for name in known if name.startswith("scores.")]
                 hint = did_you_mean(path, [*known, *(name.removeprefix("metadata.") for name in known)]) or ""
-                if not hint.startswith("did"):
+                if has_column(self._schema, f"scores.{path}.value"):
+                    hint = f"a score is read as scores.{path}.value"
+                elif not hint.startswith("did"):
                     tags = "a tag or classify step writes scores; " if names[0] == "scores" else ""
-                    hint = f"{tags}curator stats shows the columns of a folder"
+                    quotes = f"text stands in single quotes: '{path}'; " if len(names) == 1 else ""
+                    hint = f"{tags}{quotes}curator stats shows the columns of a folder"
                 raise UsageError(f"{self._where}: no column {path} in the records", hint=hint)
             names = ["metadata", *names]
         self.columns.append(".".join(names))
@@ -179,6 +182,8 @@ class Expression:
             result = self._connection.sql(f"{self._sql} FROM records").to_arrow_table()
         except duckdb.Error as error:
             hint = "try(...) gives null where a value does not fit" if table.num_rows else None
+            if "STRUCT(" in str(error):
+                hint = "a score is compared by its value: scores.num_tokens.value"
             raise UsageError(f"{self._where} fails: {_first_line(str(error))}: {self.text}", hint=hint) from None
         finally:
             self._connection.unregister("records")

@@ -199,6 +199,7 @@ def summarise(out: Path, inputs: Inputs, config: TrainConfig) -> dict[str, Any]:
     return {
         "steps": len(metrics),
         "packs": inputs.packs.num_packs,
+        "passes": round(config.num_packs_seen(inputs.packs.num_packs) / inputs.packs.num_packs, 4),
         "loss_first": metrics[0]["loss"],
         "loss_last": metrics[-1]["loss"],
         "validation_loss": metrics[-1].get("validation_loss"),

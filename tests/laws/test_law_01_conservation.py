@@ -129,7 +129,7 @@ def test_history_holds_the_accounts_of_all_passes(story: Story) -> None:
 def test_a_finished_recipe_is_sound(story: Story) -> None:
     report = check(story.root)
     assert len(report) == len(story.folders)
-    assert [entry for entry in report if entry["problems"] or entry["strays"]] == []
+    assert [entry for entry in report if entry["problems"] or entry["notes"]] == []
 
 
 # --- one lost and one doubled ---------------------------------------------------------------------------------------

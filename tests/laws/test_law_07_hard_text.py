@@ -233,6 +233,20 @@ def test_B019_a_nul_ends_no_text(tmp_path: Path) -> None:
     assert curator("show", tmp_path / "d", "--json", "--grep", r"before\x00").out.count(b"\n") == 2
 
 
+def test_marks_between_turns_inside_a_text_make_no_duplicate(tmp_path: Path) -> None:
+    """Whatever separates turns where a whole conversation is compared, a text may hold it."""
+    rows: list[Any] = [{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}]
+    for turn in ("\x1e", "\x1e\x1e", "\n\n", "\x00", ""):
+        for field in ("\x1f", "\x1f\x1f", "\x00", ": "):
+            for fields in range(1, 5):
+                joined = f"a{field}{turn}assistant{field * fields}b"
+                rows.append({"messages": [{"role": "user", "content": joined}]})
+    texts = {json.dumps(row) for row in rows}
+    ingested(write_lines(tmp_path / "r.jsonl", rows), tmp_path / "d")
+    curator("dedup", "exact", tmp_path / "d", "--out", tmp_path / "e")
+    assert len(parquet_rows(tmp_path / "e")) == len(texts)
+
+
 def test_B008_invalid_utf8_is_quarantined_with_its_bytes(tmp_path: Path) -> None:
     good, cut = ask(b"fine"), ask("日本".encode())
     bad = [

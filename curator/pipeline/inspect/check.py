@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from curator.errors import CuratorError
-from curator.io.manifest import FileEntry, TaskResult
+from curator.io.manifest import MANIFEST, FileEntry, TaskResult, digest_file
 from curator.mixture.sampler import MIXTURE, Order
 from curator.pipeline.inspect.folders import Folder, find_folders
 from curator.schema.record import QUARANTINE_SCHEMA, ids_digest, schema_from_json
@@ -23,14 +23,14 @@ def check(root: Path) -> list[dict[str, Any]]:
     report: list[dict[str, Any]] = []
     for folder in folders:
         if folder.problem is not None:
-            report.append({"folder": str(folder.path), "rows": None, "problems": [folder.problem], "strays": []})
+            report.append({"folder": str(folder.path), "rows": None, "problems": [folder.problem], "notes": []})
         elif folder.manifest is not None:
             report.append({"folder": str(folder.path), "rows": folder.data["rows"], **_check_dataset(folder)})
         else:
             report.append({"folder": str(folder.path), "rows": None, **_check_run(folder)})
     for path in unfinished:
         report.append(
-            {"folder": str(path), "rows": None, "problems": ["not complete: run its command again"], "strays": []}
+            {"folder": str(path), "rows": None, "problems": ["not complete: run its command again"], "notes": []}
         )
     if not report:
         raise CuratorError(
@@ -55,12 +55,24 @@ def _check_dataset(folder: Folder) -> dict[str, Any]:
         problems += _check_mixture(path, sum(entry.rows for entry in manifest.shards))
     known = {entry.path for task in manifest.tasks for entry in task.files()}
     strays = [
-        str(file.relative_to(path))
+        "stray file: " + str(file.relative_to(path))
         for kind in ("data", "rejects", "quarantine")
         for file in sorted((path / kind).rglob("*"))
         if file.is_file() and str(file.relative_to(path)) not in known
     ]
-    return {"problems": problems, "strays": strays}
+    return {"problems": problems, "notes": [*_changed_inputs(folder), *strays]}
+
+
+def _changed_inputs(folder: Folder) -> list[str]:
+    """Inputs that lie where they lay but hold something else now: the folder is sound, and stale."""
+    assert folder.manifest is not None
+    digests = {item.get("digest") for item in folder.manifest.fingerprint["inputs"]}
+    try:
+        paths = json.loads((folder.path / "timing.json").read_bytes())["inputs"]
+        inputs = {path: digest_file(Path(path) / MANIFEST) for path in paths if (Path(path) / MANIFEST).is_file()}
+    except (OSError, ValueError, KeyError):
+        return []
+    return [f"stale: {path} has changed since" for path, digest in inputs.items() if digest not in digests]
 
 
 def _check_task(folder: Path, task: TaskResult, schema: pa.Schema) -> list[str]:
@@ -134,4 +146,4 @@ def _check_run(folder: Folder) -> dict[str, Any]:
     for checkpoint in sorted((folder.path / "checkpoints").glob("step-*")):
         if not (checkpoint / "COMPLETED").exists():
             problems.append(f"{checkpoint.relative_to(folder.path)} is not complete")
-    return {"problems": problems, "strays": []}
+    return {"problems": problems, "notes": []}

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from curator.errors import CuratorError
-from curator.io.manifest import FORMAT, MANIFEST, PARTIAL, Manifest, digest_bytes
-
-RUN_FORMAT = "curator.run"
+from curator.io.manifest import FORMAT, MANIFEST, PARTIAL, RUN_FORMAT, Manifest, digest_bytes
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ def order_lines(folder: Path, at: int, count: int) -> list[dict[str, Any]]:
     """Positions [at, at + count): `position`, `phase`, `slice`, `epoch`, `id` and the beginning of the prompt."""
     order = Order.open(folder)
     if not 0 <= at < max(order.num_positions, 1):
-        raise UsageError(f"--at {at}: the order has {order.num_positions:,} positions", hint="from 0 on")
+        raise UsageError(
+            f"--at {at}: the order has {order.num_positions:,} positions", hint=f"from 0 to {order.num_positions - 1:,}"
+        )
     if count < 1:
         raise UsageError(f"--show {count}", hint="at least 1")
     table = order.read(at, at + count)

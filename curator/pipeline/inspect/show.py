@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -122,8 +123,9 @@ def record_text(record: dict[str, Any], full: bool = False) -> str:
     tags = [f"{name}={_value(value)}" for name, value in metadata.items() if value not in (None, [])]
     lines = [f"== {record['id']}  ({record['kind']})", f"   {'  '.join(tags)}"]
     if record.get("scores"):
-        scores = (f"{name} {_score(score)}" for name, score in record["scores"].items() if score is not None)
-        lines.append(f"   {'  '.join(scores)}")
+        told = {name: score for name, score in record["scores"].items() if score and score["value"] is not False}
+        scores = "  ".join(f"{name}={_score(score)}" for name, score in told.items())
+        lines += textwrap.wrap(scores, 110, initial_indent="   ", subsequent_indent="   ")
     if record["dedup"] and record["dedup"]["component"]:
         dedup = record["dedup"]
         lines.append(f"   in a component of {dedup['component_size']} ({dedup['component']})")

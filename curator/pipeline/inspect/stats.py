@@ -15,7 +15,11 @@ _TAGS_SHOWN = 12
 
 def dataset_stats(dataset: Dataset) -> dict[str, Any]:
     """Rows, kinds, values of every tag, and for every score its coverage and spread, in one pass without text."""
-    metadata = [field for field in dataset.schema.field("metadata").type if not pa.types.is_list(field.type)]
+    metadata = [
+        field
+        for field in dataset.schema.field("metadata").type
+        if not pa.types.is_list(field.type) and field.name != "original_id"
+    ]
     score_index = dataset.schema.get_field_index("scores")
     scores = list(dataset.schema.field(score_index).type) if score_index >= 0 else []
     columns = ["kind", *(f"metadata.{field.name}" for field in metadata), *(f"scores.{field.name}" for field in scores)]
@@ -67,6 +71,7 @@ def _spread(parts: list[np.ndarray], rows: int, statuses: Counter[str | None], t
     numbers = np.concatenate([np.empty(0), *parts])
     result: dict[str, Any] = {
         "measured": len(numbers),
+        "is_flag": pa.types.is_boolean(type_),
         "coverage": round(len(numbers) / rows, 4) if rows else None,
         "status": {str(name): count for name, count in statuses.most_common()},
     }
