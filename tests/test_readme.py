@@ -30,6 +30,9 @@ def test_commands_run_in_order(workplace: Path) -> None:
     script = "set -euo pipefail\n" + "\n".join(blocks("sh"))
     # Steps are what the page shows; fewer of them say as much.
     script = script.replace("--set train.steps=10", "--set train.steps=2 --set train.eval_every=null")
+    short = (ROOT / "recipes/train.yaml").read_text().replace("steps: 20", "steps: 3")
+    (workplace / "short.yaml").write_text(short)
+    script = script.replace("--config recipes/train.yaml", "--config short.yaml")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-c", script], cwd=workplace, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -126,11 +126,11 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
 def _is_known(path: str) -> bool:
     """Whether a file has a format that is read. One that is damaged has: it must be named, not skipped."""
     try:
-        RawReader(path)
+        RawReader(path).close()
     except UnknownFormatError:
         return False
     except CuratorError:
-        return True
+        pass
     return True
 
 

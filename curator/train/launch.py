@@ -138,7 +138,8 @@ def main() -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    # Its loggers have levels of their own; what matters of an end is in the reports of the ranks.
+    logging.disable(logging.CRITICAL)
     nproc, job = sys.argv[1:]
     options = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={nproc}", "-m", "curator.train.loop", job]
     try:

@@ -44,7 +44,7 @@ def test_interrupted_run_keeps_whole_shards(
     code, err = finish(process)
     assert code == 130
     assert time.monotonic() - started < 10
-    assert err.endswith("interrupted: finished shards are kept; the same command goes on\n")
+    assert err.endswith("interrupted: what was finished is kept; the same command goes on from there\n")
     assert "Traceback" not in err
     _, alive = psutil.wait_procs(workers_of_it, timeout=5)
     assert not alive

@@ -318,7 +318,8 @@ def test_other_settings_are_refused_naming_the_first(tmp_path: Path, finished: b
     with pytest.raises(CuratorError) as caught:
         OutputFolder.prepare(tmp_path / "d", other)
     assert caught.value.message == (
-        f'{tmp_path}/d was made with other inputs or settings: inputs[0].digest: was "d", now "e"'
+        f"{tmp_path}/d was made with other inputs or settings: "
+        'input 1 has other content now (inputs[0].digest: was "d", now "e")'
     )
     assert files_of(tmp_path / "d") == before
     output = OutputFolder.prepare(tmp_path / "d", other, overwrite=True)

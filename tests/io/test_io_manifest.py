@@ -179,6 +179,8 @@ def test_a_newer_schema_is_refused(folder: Path) -> None:
 
 def test_other_manifests_and_damage_are_told_apart(folder: Path) -> None:
     change(folder, format="curator.run")
+    assert refused(folder).message == f"{folder} is a training run, not a dataset"
+    change(folder, format="someone.else")
     assert refused(folder).message == f"{folder}/manifest.json is not the manifest of a dataset"
     (folder / "manifest.json").write_bytes(b'{"format": "curator.data')
     assert refused(folder).message.startswith(f"{folder}/manifest.json is damaged: ")

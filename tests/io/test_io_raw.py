@@ -430,6 +430,16 @@ def test_a_folder_gives_all_but_hidden_files_and_says_which(tree: Path) -> None:
     assert skipped == [f"{tree}/._a.jsonl", f"{tree}/_SUCCESS", f"{tree}/b/.tmp"]
 
 
+def test_inside_a_folder_files_of_no_known_format_are_skipped_and_damaged_ones_are_not(tree: Path) -> None:
+    (tree / "LICENSE.upstream").write_text("Permission is hereby granted, free of charge\n")
+    (tree / "cut.parquet").write_bytes(b"PAR1")
+    files, skipped = expand([str(tree)])
+    assert f"{tree}/LICENSE.upstream" in skipped
+    assert (f"{tree}/cut.parquet", "cut.parquet") in files
+    with pytest.raises(CuratorError, match="not a format that is read"):
+        RawReader(str(tree / "LICENSE.upstream"))
+
+
 def test_globs_are_relative_to_the_folder_before_the_first_star(tree: Path) -> None:
     assert names(tree / "b" / "*.jsonl") == ["1.jsonl", "2.jsonl"]
     assert names(tree / "*" / "*.jsonl") == ["b/1.jsonl", "b/2.jsonl"]
@@ -460,7 +470,7 @@ def test_a_file_named_twice_is_read_once(tree: Path) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "message"),
-    [("nope/*.jsonl", "no file matches "), ("nope.jsonl", ": no such file"), ("empty", " is an empty folder")],
+    [("nope/*.jsonl", "no file matches "), ("nope.jsonl", ": no such file"), ("empty", " holds no file that is read")],
 )
 def test_a_pattern_that_matches_nothing_is_an_error(tree: Path, pattern: str, message: str) -> None:
     (tree / "empty").mkdir()

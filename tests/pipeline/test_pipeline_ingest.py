@@ -133,7 +133,9 @@ def test_a_changed_file_is_noticed_even_with_its_old_size_and_time(tmp_path: Pat
     stat = path.stat()
     path.write_bytes(path.read_bytes().replace(b"question 7", b"question 8", 1))
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    with pytest.raises(CuratorError, match=r"was made with other inputs or settings: inputs\[0\]\.digest"):
+    with pytest.raises(
+        CuratorError, match=r"other inputs or settings: input 1 has other content now \(inputs\[0\]\.digest"
+    ):
         ingested(path, tmp_path / "out")
     ingested(path, tmp_path / "out", Options(workers=1, overwrite=True))
     assert rows_of(tmp_path / "out")[7]["messages"][0]["content"] == "question 8"
@@ -197,4 +199,4 @@ def test_hidden_files_are_said_to_be_skipped(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "raw" / "_SUCCESS").write_bytes(b"")
     ingested(tmp_path / "raw", tmp_path / "out")
     assert ids_of(tmp_path / "out") == ["s/en.jsonl#0", "s/en.jsonl#1"]
-    assert "skipped (hidden names): " in capsys.readouterr().err
+    assert "skipped (hidden, or of no known format): " in capsys.readouterr().err

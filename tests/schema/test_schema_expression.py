@@ -367,7 +367,11 @@ def test_deep_nesting_is_refused_in_one_line() -> None:
             "no column scores.qualty.value in the records",
             "did you mean scores.quality.value?",
         ),
-        ("nothing_like_it > 1", "no column nothing_like_it in the records", "curator stats shows the columns"),
+        (
+            "nothing_like_it > 1",
+            "no column nothing_like_it in the records",
+            "text stands in single quotes: 'nothing_like_it'; ",
+        ),
         ("messages.role = 'user'", "no column messages.role in the records", "did you mean messages?"),
         ("Metadata.Language = 'en'", "no column Metadata.Language in the records", "did you mean metadata.language?"),
     ],
