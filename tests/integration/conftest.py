@@ -1,23 +1,9 @@
 """A small dataset in several shards with what each command makes of it when nothing interrupts."""
 
-from dataclasses import dataclass
-from pathlib import Path
-
 import pytest
-from kill_helpers import run, write_rows
+from kill_helpers import Small, run, write_rows
 
 SHARD_BYTES = 60_000
-
-
-@dataclass(frozen=True)
-class Small:
-    """Command lines without --out, and the folders that they make."""
-
-    root: Path
-    lines: dict[str, tuple[object, ...]]
-
-    def reference(self, name: str) -> Path:
-        return self.root / name
 
 
 @pytest.fixture(scope="session")

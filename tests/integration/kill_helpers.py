@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,17 @@ from curator.cli.app import run_app
 
 # Every shard is a task of its own, however small; in the command line's own words there is no such setting.
 _PROGRAM = "import curator.io.dataset as d; d.GROUP_BYTES = 1; from curator.cli.app import main; main()"
+
+
+@dataclass(frozen=True)
+class Small:
+    """Command lines without --out, and the folders that they make."""
+
+    root: Path
+    lines: dict[str, tuple[object, ...]]
+
+    def reference(self, name: str) -> Path:
+        return self.root / name
 
 
 def start(*arguments: object, fault: str | None = None, **options: Any) -> "subprocess.Popen[str]":

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Small
-from kill_helpers import contents, run, times
+from kill_helpers import Small, contents, run, times
 
 from curator.cli.app import run_app
 

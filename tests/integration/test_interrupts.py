@@ -7,8 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import Small
-from kill_helpers import contents, finish, run, start, write_rows
+from kill_helpers import Small, contents, finish, run, start, write_rows
 
 
 @pytest.fixture(scope="module")

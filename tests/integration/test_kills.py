@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Small
-from kill_helpers import check_fails, contents, finish, run, start, write_rows
+from kill_helpers import Small, check_fails, contents, finish, run, start, write_rows
 
 POINTS = ["after_temporary_write:3", "after_rename:2", "before_manifest"]
 
