@@ -31,7 +31,7 @@ check: $(VENV)/.installed  ## format, lint, types, import rules, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python schemas/generate.py --check
-	$(BIN)/python -m curator.cli.reference README.md --check
+	$(BIN)/python -m curator.cli.reference --check
 
 format: $(VENV)/.installed
 	$(BIN)/ruff format .
@@ -39,7 +39,7 @@ format: $(VENV)/.installed
 
 generated: $(VENV)/.installed  ## write what check compares
 	$(BIN)/python schemas/generate.py
-	$(BIN)/python -m curator.cli.reference README.md
+	$(BIN)/python -m curator.cli.reference
 
 bench: $(VENV)/.installed  ## speed beside peers; each script is one claim
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

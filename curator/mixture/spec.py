@@ -19,6 +19,7 @@ class Budget:
     """How much training is to see, in one unit. Neither set: as much as the asked shares allow under `max_epochs`."""
 
     rows: int | None = None
+    """Records, repetitions counted."""
     supervised_tokens: int | None = None
     """Tokens that carry loss, as counted by `tag tokens`."""
 
@@ -75,9 +76,11 @@ class Phase:
     """A part of training with its own weights, multiplied onto the mixture's."""
 
     name: str
+    """Shown by `curator order`."""
     until: str
     """Where it ends, in percent of the budget: `60%`; the last one ends at `100%`."""
     weights: Weights = field(default_factory=Weights)
+    """Multiplied onto the mixture's weights."""
 
     def end(self) -> float:
         """The end as a fraction of the budget."""
@@ -92,14 +95,19 @@ class MixSpec:
     """A mixture: budget, weights, caps, splits and phases."""
 
     budget: Budget = field(default_factory=Budget)
+    """How much training is to see; without it, as much as the asked shares allow under `max_epochs`."""
     weights: Weights = field(default_factory=Weights)
+    """Factors on the natural shares (those of the records at hand, in rows or tokens as the budget counts)."""
     max_epochs: float = 1.0
     """No record is seen more often than this over the whole training (per slice on average, when not whole)."""
     splits: Splits = field(default_factory=Splits)
+    """What is held out for validation."""
     phases: tuple[Phase, ...] = ()
+    """Parts of training with weights of their own, in order."""
     kinds: tuple[str, ...] = KINDS
     """Record kinds that may enter; others are dropped by rule `kind`."""
     seed: int = 0
+    """Of splits and order: the same spec, records and seed give the same mixture."""
 
     def __post_init__(self) -> None:
         if not 0 < self.max_epochs <= 10_000:

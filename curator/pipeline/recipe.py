@@ -20,14 +20,21 @@ class Source:
     """Raw files that come in under one name."""
 
     name: str
+    """Begins every id of the source, and is its `metadata.source` where a row does not name one itself."""
     path: str | list[str]
     """Files, folders or globs, relative to the recipe's `root`."""
     license: str | None = None
+    """Kept with every record."""
     metadata: dict[str, str | bool | int | float] = field(default_factory=dict)
+    """Tags for every row, such as `{domain: math}`; a row's own value wins."""
     fields: dict[str, str] = field(default_factory=dict)
+    """Metadata fields of your own, name to string, int, float or bool, filled from the row's field of that name."""
     adapter: str | None = None
+    """Force one adapter instead of choosing by field names."""
     shard_bytes: int = SHARD_BYTES
+    """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
+    """Longer rows are quarantined."""
 
     def settings(self) -> SourceSettings:
         values = asdict(self)
@@ -44,12 +51,17 @@ class RecipeFile:
     """The keys of a recipe file."""
 
     name: str
+    """Stands above the table at the end."""
     sources: list[Source]
+    """Raw files, each source under a name of its own."""
     root: str | None = ""
     """Folder that source paths are relative to; empty: the working directory; null: to be given by --set."""
     steps: list[str | dict[str, Any]] = field(default_factory=list)
+    """Steps in order: a name, or a name with its settings; text or a list alone goes to the first setting."""
     mix: dict[str, Any] | None = None
+    """The mixture; `{}` takes every record once."""
     train: dict[str, Any] | None = None
+    """The training run; needs `mix`."""
 
 
 @dataclass(frozen=True)

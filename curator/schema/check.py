@@ -127,6 +127,7 @@ def load_yaml(text: str, where: str) -> Any:
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             key = loader.construct_object(key_node, deep=True)
+            key = "null" if key is None else key  # a key is a word: `null: keep`
             if isinstance(key, list | dict):
                 raise UsageError(f"{where}, line {key_node.start_mark.line + 1}: a key must be one word or number")
             if key in result:

@@ -193,3 +193,11 @@ def test_a_config_file_must_hold_keys(tmp_path: Any) -> None:
         assert caught.value.message == message
     with pytest.raises(UsageError, match="no such file"):
         MixSpec.from_file(tmp_path / "nothing.yaml")
+
+
+def test_null_as_a_key_is_a_word() -> None:
+    assert load_yaml("{null: keep, by: {null: 2}, value: null}", "x") == {
+        "null": "keep",
+        "by": {"null": 2},
+        "value": None,
+    }
