@@ -125,7 +125,7 @@ def _train_rows(train: dict[str, Any] | None) -> list[tuple[str, Any]]:
     return [
         ("supervised tokens trained on", train["supervised_tokens"]),
         ("steps", train["steps"]),
-        ("passes over the mixture", f"{train['passes']:.2f}"),
+        *([("passes over the mixture", f"{train['passes']:.2f}")] if "passes" in train else []),
         ("loss, first step", f"{train['loss_first']:.4f}"),
         ("loss, last step", f"{train['loss_last']:.4f}"),
         *([("validation loss", f"{train['validation_loss']:.4f}")] if train.get("validation_loss") is not None else []),
