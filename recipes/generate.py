@@ -3,15 +3,26 @@
 python recipes/generate.py work/quickstart/train/model "How do I boil an egg?"
 """
 
+import json
 import sys
+from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 
+def require_learning(metrics: Path) -> None:
+    """Stop unless the loss of the last step is below that of the first."""
+    losses = [json.loads(line)["loss"] for line in metrics.read_text().splitlines()]
+    if not losses[-1] < losses[0]:
+        sys.exit(f"the loss did not fall: {losses[0]:.4f} at first, {losses[-1]:.4f} at last")
+    print(f"loss {losses[0]:.4f} at step 1, {losses[-1]:.4f} at step {len(losses)}")
+
+
 def main() -> None:
     folder, question = sys.argv[1:3]
+    require_learning(Path(folder).parent / "metrics.jsonl")
     logging.disable_progress_bar()
     torch.manual_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(folder)
