@@ -31,7 +31,8 @@ SETTINGS: dict[str, Any] = {
     "save_every": 5,
     "keep_checkpoints": 4,
 }
-ROOT = Path(sys.argv[1])
+# The only argument when torchrun starts this; when a test imports the settings it is nothing that is used.
+ROOT = Path(sys.argv[-1])
 RANK = int(os.environ.get("RANK", 0))
 
 
