@@ -7,18 +7,9 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Protocol
 
-_quiet = False
-
-
-def set_quiet(quiet: bool) -> None:
-    """Silence `info` and progress; warnings stay."""
-    global _quiet
-    _quiet = quiet
-
 
 def info(text: str) -> None:
-    if not _quiet:
-        print(text, file=sys.stderr, flush=True)
+    print(text, file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
@@ -50,7 +41,7 @@ class _Lines:
 @contextmanager
 def progress(total: float, label: str, unit: str) -> Iterator[Progress]:
     """Show a bar on a terminal, sparse lines elsewhere. `total` counts `unit`s (rows, bytes, steps)."""
-    if _quiet or not sys.stderr.isatty() or find_spec("rich") is None:
+    if not sys.stderr.isatty() or find_spec("rich") is None:
         yield _Lines(total, label, unit)
         return
     from rich.console import Console

@@ -230,10 +230,7 @@ class Manifest:
         return [entry for task in self.tasks for entry in task.shards]
 
     def ledger(self) -> Ledger:
-        total = Ledger()
-        for task in self.tasks:
-            total.add(task.ledger)
-        return total
+        return total_ledger(self.tasks)
 
     def steps(self) -> list[str]:
         return [step["step"] for step in self.fingerprint["steps"]]

@@ -18,7 +18,7 @@ from curator.engine.local import engine_for
 from curator.errors import CuratorError
 from curator.io.build import Builder, Built, SourceSettings
 from curator.io.dataset import OutputFolder, TaskWriter
-from curator.io.manifest import Fingerprint, Ledger, TaskResult
+from curator.io.manifest import Fingerprint, Ledger, TaskResult, total_ledger
 from curator.io.raw import (
     STDIN,
     Container,
@@ -172,9 +172,7 @@ def _open_all(files: Sequence[RawFile]) -> None:
 
 
 def _refuse_all_bad(results: Sequence[TaskResult], source: SourceSettings, out: Path) -> None:
-    ledger = Ledger()
-    for result in results:
-        ledger.add(result.ledger)
+    ledger = total_ledger(results)
     if ledger.read and not ledger.kept:
         entry = next(entry for result in results for entry in result.quarantine)
         row = pq.ParquetFile(out / entry.path).read_row_group(0).slice(0, 1).to_pylist()[0]

@@ -15,10 +15,6 @@ _MARK = "\x1b"
 _PARAGRAPH = "\n\n"
 
 
-def _empty_as_null(array: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(pc.binary_length(array), 0), pa.scalar(None, pa.string()), array)
-
-
 def _flat(messages: pa.ListArray) -> tuple[pa.StructArray, np.ndarray]:
     """The messages of a batch one after the other, and where each row's begin: int64 [num_rows + 1]."""
     offsets = messages.offsets.to_numpy().astype(np.int64)
