@@ -1,4 +1,4 @@
-"""curator dedup exact"""
+"""curator dedup exact | near"""
 
 from typing import Annotated
 
@@ -35,3 +35,41 @@ def dedup_exact(
         "keep": keep,
     }
     run_stage("dedup.exact", settings, inputs, out, json, workers, overwrite, rejects=rejects)
+
+
+@app.command("near")
+def dedup_near(
+    inputs: Inputs,
+    on: Annotated[
+        str, typer.Option(help="Selector: prompt, response, conversation, turns, last_user, final_answer, ...")
+    ] = "turns",
+    threshold: Annotated[float, typer.Option(help="Jaccard similarity from which texts are duplicates.")] = 0.8,
+    unit: Annotated[str, typer.Option(help="What shingles are made of: words or characters.")] = "words",
+    size: Annotated[int, typer.Option(help="Words or characters in a shingle.")] = 3,
+    keep: Annotated[str, typer.Option(help="Who stays: columns in order of preference, nulls last.")] = "id",
+    num_perm: Annotated[int, typer.Option(help="Places of a MinHash signature.")] = 128,
+    allow_capped: Annotated[
+        bool, typer.Option("--allow-capped", help="Go on when over 10,000 different texts share a band.")
+    ] = False,
+    out: Out = None,
+    rejects: Rejects = None,
+    json: Json = False,
+    workers: Workers = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Of records whose texts share most of their shingles, keep one; every drop is checked by true Jaccard similarity.
+
+    Example: curator dedup near d/exact --on prompt --threshold 0.8 --out d/near
+    """
+    from curator.cli.common import run_stage
+
+    settings = {
+        "on": on,
+        "threshold": threshold,
+        "unit": unit,
+        "size": size,
+        "keep": keep,
+        "num_perm": num_perm,
+        "allow_capped": allow_capped,
+    }
+    run_stage("dedup.near", settings, inputs, out, json, workers, overwrite, rejects=rejects)

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from curator import log
-from curator.engine.base import Report, Task
+from curator.engine.base import Engine, Report, Task
 from curator.errors import CuratorError, PartialError, UsageError
 
 _STOP_SECONDS = 5.0
@@ -33,9 +33,17 @@ def relax_gc() -> None:
     gc.set_threshold(200_000, 20, 100)
 
 
-def engine_for(workers: int | None, amount: float, worth: float) -> "LocalEngine":
-    """As many workers as asked; when nobody asked, one for work below `worth`: two spawned processes take a second."""
-    return LocalEngine(1 if workers is None and amount < worth else workers)
+def engine_for(workers: int | None, amount: float, worth: float, in_kernels: bool = False) -> Engine:
+    """As many workers as asked; when nobody asked, one for work below `worth`: two spawned processes take a second.
+
+    Threads where the work is in kernels.
+    """
+    engine = LocalEngine(1 if workers is None and amount < worth else workers)
+    if in_kernels and engine.workers > 1:
+        from curator.engine.threads import ThreadEngine
+
+        return ThreadEngine(engine.workers)
+    return engine
 
 
 class LocalEngine:
@@ -58,19 +66,19 @@ def _run_here(tasks: Sequence[Task], report: Report) -> Iterator[tuple[Task, Any
     failures: list[tuple[Task, CuratorError]] = []
     done = 0
     for task in tasks:
-        kind, value = _attempt(task, report)
+        kind, value = attempt(task, report)
         if kind == "error":
             failures.append((task, value))
-            if isinstance(value, _DiskFullError):
+            if is_disk_full(value):
                 break
         else:
             done += 1
             yield task, value
     if failures:
-        raise _failure(failures, done)
+        raise failure(failures, done)
 
 
-def _attempt(task: Task, report: Report) -> tuple[str, Any]:
+def attempt(task: Task, report: Report) -> tuple[str, Any]:
     """("result", value), or ("error", what a person can do about it)."""
     try:
         return "result", task.run(report)
@@ -171,7 +179,7 @@ def _run_in_processes(tasks: Sequence[Task], report: Report, workers: int) -> It
                 task, worker.task = worker.task, None
                 if kind == "error":
                     failures.append((task, value))
-                    if isinstance(value, _DiskFullError):
+                    if is_disk_full(value):
                         waiting.clear()
                 elif kind == "result":
                     done += 1
@@ -185,7 +193,7 @@ def _run_in_processes(tasks: Sequence[Task], report: Report, workers: int) -> It
         for worker in pool:
             worker.stop()
     if failures:
-        raise _failure(failures, done)
+        raise failure(failures, done)
 
 
 def _death(worker: _Worker) -> CuratorError:
@@ -203,7 +211,7 @@ def _death(worker: _Worker) -> CuratorError:
     return CuratorError(f"the worker on {worker.task.label} {how}", hint=hint)
 
 
-def _failure(failures: list[tuple[Task, CuratorError]], done: int) -> CuratorError:
+def failure(failures: list[tuple[Task, CuratorError]], done: int) -> CuratorError:
     task, first = failures[0]
     message = first.message
     if task.label not in message and not isinstance(first, _DiskFullError):
@@ -229,7 +237,7 @@ def _work(connection: Connection) -> None:
             task = connection.recv()
         except (EOFError, OSError):
             return
-        message = _attempt(task, report)
+        message = attempt(task, report)
         try:
             connection.send(message)
         except (BrokenPipeError, OSError):
@@ -246,6 +254,10 @@ def _end_with_parent() -> None:
 
 class _DiskFullError(CuratorError):
     """Every other task would meet it too."""
+
+
+def is_disk_full(error: CuratorError) -> bool:
+    return isinstance(error, _DiskFullError)
 
 
 def disk_error(error: OSError) -> CuratorError:

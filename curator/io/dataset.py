@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -78,15 +79,26 @@ class Shard:
     num_rows: int
     first_row: int
 
-    def batches(self, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Its row groups one at a time, cast to `schema`; `columns` are dotted paths, read without the rest."""
+    def batches(
+        self, schema: pa.Schema, columns: Sequence[str] | None = None, rows: np.ndarray | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Its row groups one at a time, cast to `schema`; `columns` are dotted paths, read without the rest.
+
+        `rows` (int64, ascending, numbers in the dataset) picks rows; row groups without any are not read.
+        """
         wanted = schema if columns is None else prune_schema(schema, columns)
+        row = self.first_row
         with open_shard(self.path) as file:
             there = None if columns is None else [path for path in columns if has_column(file.schema_arrow, path)]
             for index in range(file.num_row_groups):
+                first, row = row, row + file.metadata.row_group(index).num_rows
+                places = None if rows is None else rows[slice(*np.searchsorted(rows, [first, row]))] - first
+                if places is not None and not len(places):
+                    continue
                 with naming_damage(self.path):
                     table = file.read_row_group(index, columns=there, use_threads=False)
-                yield cast_batch(_one_batch(table), wanted)
+                batch = cast_batch(_one_batch(table), wanted)
+                yield batch if places is None else batch.take(pa.array(places))
 
 
 _REDO = "run the command that wrote its folder again: it redoes only what is damaged"
@@ -160,6 +172,11 @@ class ShardGroup:
                 num_bytes += size
         if pending:
             yield _one_batch(pa.Table.from_batches(pending))
+
+    def rows(self, schema: pa.Schema, columns: Sequence[str], rows: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """Only the rows with these numbers (int64, ascending), a row group at a time; others are not read."""
+        for shard in self.shards:
+            yield from shard.batches(schema, columns, rows)
 
 
 class Dataset:

@@ -94,7 +94,8 @@ def run_pass(inputs: Sequence[Path], stages: Sequence[Stage], out: Path, options
         names = list(shard_names(len(dataset.groups)))
         missing = [name for name in names if name not in folder.finished]
         tasks = _tasks(dataset, stages, out, out_schema, options, missing)
-        run_tasks(folder, tasks, " + ".join(stage.name for stage in stages), options)
+        label, in_kernels = " + ".join(stage.name for stage in stages), all(stage.in_kernels for stage in stages)
+        run_tasks(folder, tasks, label, options, in_kernels)
         manifest = folder.finish(names, out_schema, dataset.history(), timing(started, inputs))
     finally:
         folder.release()
@@ -113,7 +114,9 @@ def _tasks(
     if len(stages) == 1 and isinstance(stages[0], DatasetStage):
         stage = stages[0]
         decisions = (
-            decide(stage, dataset, out, engine_for(options.workers, dataset.num_rows, WORTH_ROWS)) if names else None
+            decide(stage, dataset, out, engine_for(options.workers, dataset.num_rows, WORTH_ROWS, stage.in_kernels))
+            if names
+            else None
         )
         return [
             DecisionTask(
@@ -147,13 +150,15 @@ def _tasks(
     ]
 
 
-def run_tasks(folder: OutputFolder, tasks: Sequence[Any], label: str, options: Options) -> None:
+def run_tasks(
+    folder: OutputFolder, tasks: Sequence[Any], label: str, options: Options, in_kernels: bool = False
+) -> None:
     """Run what is missing and remember each result as it comes."""
     if not tasks:
         return
     total = sum(task.group.num_rows for task in tasks)
     with log.progress(total, label, "rows") as bar:
-        for _, result in engine_for(options.workers, total, WORTH_ROWS).run(tasks, bar.advance):
+        for _, result in engine_for(options.workers, total, WORTH_ROWS, in_kernels).run(tasks, bar.advance):
             folder.record(result)
 
 

@@ -4,7 +4,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +18,58 @@ from curator.io.manifest import PARTIAL, placing
 from curator.pipeline.apply import ShardTask, Split, apply_columns, shard_names, split_dropped
 from curator.stages.base import DatasetStage, Reduce, Scan
 
-PARTITION_ROWS = 4_000_000
+PARTITION_ROWS = 250_000
 """Rows of the input for each partition of a reduce: fixed, so that partitions do not depend on workers."""
 _DECISIONS = "decisions.arrow"
 _DONE = "DONE"
 
 
+# --- one call of a round's function ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Input:
+    """The table of an earlier round, or the part of it that one call takes."""
+
+    folder: Path
+    partition: int | None = None
+    column: str | None = None
+
+    def read(self) -> pa.Table:
+        """Its lines sorted by row, mapped from disk where nothing has to move."""
+        tables = [self._read_file(path) for path in sorted(self.folder.glob("*.arrow"))]
+        table = pa.concat_tables(tables)
+        rows = table.column("row").to_numpy()
+        if len(rows) and (rows[1:] < rows[:-1]).any():
+            table = table.take(pc.sort_indices(table, sort_keys=[("row", "ascending")]))
+        return table
+
+    def _read_file(self, path: Path) -> pa.Table:
+        source = pa.memory_map(str(path))
+        if self.column is not None:
+            schema = pa.ipc.open_file(source).schema
+            fields = [schema.get_field_index("row"), schema.get_field_index(self.column)]
+            return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields)).read_all()
+        reader = pa.ipc.open_file(source)
+        if self.partition is None:
+            return reader.read_all()
+        return pa.Table.from_batches([reader.get_batch(self.partition)])
+
+
 @dataclass(frozen=True)
 class _RoundTask:
-    """One call of a round's function; its output is split into the partitions of the next round."""
+    """One call of a round's function. Its file holds one record batch for each partition of the round that reads it."""
 
     name: str
     label: str
     stage: DatasetStage
     round: Scan | Reduce
-    folder: Path
-    """Where its output files go: `<name>-p<partition>.arrow`."""
+    path: Path
     by: str | None
     num_partitions: int
+    inputs: tuple[_Input, ...] = ()
     group: ShardGroup | None = None
     schema: pa.Schema | None = None
-    inputs: tuple[Path, ...] = ()
 
     def run(self, report: Report) -> None:
         if self.is_done():
@@ -47,29 +77,36 @@ class _RoundTask:
         if isinstance(self.round, Scan):
             table = self._scan(report)
         else:
-            table = self.round.function(self.stage, _read(self.inputs))
+            table = self.round.function(self.stage, *(item.read() for item in self.inputs))
             report(1)
-        for partition, part in enumerate(_partition(table, self.by, self.num_partitions)):
-            _write(self._file(partition), part)
+        _write(self.path, _partition(table, self.by, self.num_partitions))
 
     def _scan(self, report: Report) -> pa.Table:
         assert self.group is not None and self.schema is not None and isinstance(self.round, Scan)
-        row = self.group.first_row
+        function, reads = self.round.function, self.round.reads
         tables = []
-        for batch in self.group.batches(self.schema, self.round.reads):
-            tables.append(self.round.function(self.stage, batch, row))
-            row += batch.num_rows
-            report(batch.num_rows)
+        place: Any
+        if self.inputs:
+            asked = self.inputs[0].read()
+            rows = asked.column("row").to_numpy()
+            start, stop = np.searchsorted(rows, [self.group.first_row, self.group.first_row + self.group.num_rows])
+            place = asked.slice(stop, 0)
+            for batch in self.group.rows(self.schema, reads, rows[start:stop]):
+                tables.append(function(self.stage, batch, asked.slice(start, batch.num_rows)))
+                start += batch.num_rows
+                report(batch.num_rows)
+        else:
+            place = self.group.first_row
+            for batch in self.group.batches(self.schema, reads):
+                tables.append(function(self.stage, batch, place))
+                place += batch.num_rows
+                report(batch.num_rows)
         if not tables:
-            empty = _empty_batch(self.schema, self.round.reads)
-            tables.append(self.round.function(self.stage, empty, row))
+            tables.append(function(self.stage, _empty_batch(self.schema, reads), place))
         return pa.concat_tables(tables)
 
-    def _file(self, partition: int) -> Path:
-        return self.folder / f"{self.name}-p{partition:04d}.arrow"
-
     def is_done(self) -> bool:
-        return all(self._file(partition).exists() for partition in range(self.num_partitions))
+        return self.path.exists()
 
 
 def _empty_batch(schema: pa.Schema, columns: Sequence[str]) -> pa.RecordBatch:
@@ -80,7 +117,7 @@ def _empty_batch(schema: pa.Schema, columns: Sequence[str]) -> pa.RecordBatch:
 
 
 def _partition(table: pa.Table, by: str | None, num_partitions: int) -> Iterator[pa.Table]:
-    """The rows of each partition, by the hash in column `by`; null goes to the first."""
+    """The lines of each partition, by the hash in column `by`, in their order; null goes to the first."""
     if by is None or num_partitions == 1:
         yield table
         return
@@ -90,84 +127,122 @@ def _partition(table: pa.Table, by: str | None, num_partitions: int) -> Iterator
         keys = raw.reshape(-1, column.type.byte_width // 8)[column.offset : column.offset + len(column), 0]
     else:
         keys = pc.fill_null(column, 0).to_numpy().astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
-    partitions = (keys % np.uint64(num_partitions)).astype(np.int64)
+    partitions = (keys % np.uint64(num_partitions)).astype(np.int32)
     if column.null_count:
-        partitions = np.where(column.is_null().to_numpy(zero_copy_only=False), 0, partitions)
-    for partition in range(num_partitions):
-        yield table.filter(pa.array(partitions == partition))
+        partitions[column.is_null().to_numpy(zero_copy_only=False)] = 0
+    ordered = table.take(pa.array(np.argsort(partitions, kind="stable")))
+    start = 0
+    for count in np.bincount(partitions, minlength=num_partitions).tolist():
+        yield ordered.slice(start, count)
+        start += count
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def _write(path: Path, parts: Iterator[pa.Table]) -> None:
+    """Write an Arrow file of one record batch a part; map it with `pa.memory_map`."""
     temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
-    with placing(path), pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
+    with placing(path), pa.OSFile(str(temporary), "wb") as sink:
+        writer = None
+        for part in parts:
+            writer = writer or pa.ipc.new_file(sink, part.schema)
+            batches = part.combine_chunks().to_batches()
+            writer.write_batch(batches[0] if batches else _no_lines(part.schema))
+        assert writer is not None
+        writer.close()
     temporary.rename(path)
 
 
-def _read(paths: Sequence[Path]) -> pa.Table:
-    """The tables one after the other, sorted by row."""
-    tables = []
-    for path in paths:
-        with pa.memory_map(str(path)) as source:
-            tables.append(pa.ipc.open_file(source).read_all())
-    table = pa.concat_tables(tables)
-    rows = table.column("row").to_numpy()
-    if len(rows) and (rows[1:] < rows[:-1]).any():
-        table = table.take(pc.sort_indices(table, sort_keys=[("row", "ascending")]))
-    return table
+def _no_lines(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+# --- the rounds of a stage ---------------------------------------------------------------------------------------
 
 
 def decide(stage: DatasetStage, dataset: Dataset, folder: Path, engine: Engine) -> Path:
     """Run the rounds of a stage; returns the file with its decisions, sorted by row.
 
-    The files of a round are deleted once the round behind it is whole, which a mark in its folder tells.
+    The files of a round are deleted once the last round that reads them is whole, which a mark in its folder tells.
     """
     spilled = folder / PARTIAL
     result = spilled / _DECISIONS
     if result.exists():
         return result
+    stage.warm()
     rounds = stage.rounds(dataset.schema)
     folders = [spilled / f"round-{index}" for index in range(len(rounds))]
-    first = max((index for index, path in enumerate(folders) if (path / _DONE).exists()), default=0)
-    for index in range(first, len(rounds)):
+    sources = [_sources(rounds, index) for index in range(len(rounds))]
+    for index, round_ in enumerate(rounds):
+        if (folders[index] / _DONE).exists():
+            continue
         folders[index].mkdir(parents=True, exist_ok=True)
-        tasks = _round_tasks(stage, rounds, index, dataset, folders)
+        tasks = _round_tasks(stage, rounds, sources, index, dataset, folders)
         waiting = [task for task in tasks if not task.is_done()]
         if waiting:
-            is_scan = isinstance(rounds[index], Scan)
+            is_scan = isinstance(round_, Scan)
             total, unit = (float(dataset.num_rows), "rows") if is_scan else (float(len(tasks)), "partitions")
             with log.progress(total, f"{stage.name} {'scan' if is_scan else 'reduce'}", unit) as bar:
                 for _ in engine.run(waiting, bar.advance):
                     pass
         (folders[index] / _DONE).touch()
-        for file in folders[index - 1].glob("*.arrow") if index else ():
-            file.unlink()
-    _write(result, _read(sorted(folders[-1].glob("*.arrow"))))
+        for earlier in sources[index]:
+            if all(earlier not in later for later in sources[index + 1 :]):
+                for file in folders[earlier].glob("*.arrow"):
+                    file.unlink()
+    _write(result, iter([_Input(folders[-1]).read()]))
     return result
 
 
+def _sources(rounds: Sequence[Scan | Reduce], index: int) -> list[int]:
+    """The rounds whose tables a round takes."""
+    round_ = rounds[index]
+    numbers = {earlier.function: number for number, earlier in enumerate(rounds[:index])}
+    if isinstance(round_, Scan):
+        return [] if round_.rows is None else [numbers[round_.rows]]
+    return [numbers[function] for function in round_.of] or [index - 1]
+
+
 def _round_tasks(
-    stage: DatasetStage, rounds: Sequence[Scan | Reduce], index: int, dataset: Dataset, folders: Sequence[Path]
+    stage: DatasetStage,
+    rounds: Sequence[Scan | Reduce],
+    sources: Sequence[Sequence[int]],
+    index: int,
+    dataset: Dataset,
+    folders: Sequence[Path],
 ) -> list[_RoundTask]:
-    """The calls of one round: a scan for each group of shards, or a reduce for each partition."""
+    """The calls of one round: a scan for each group of shards; a reduce for each partition or column, or just one."""
     round_ = rounds[index]
     partitions = max(1, math.ceil(dataset.num_rows / PARTITION_ROWS))
-    following = rounds[index + 1] if index + 1 < len(rounds) else None
-    by = following.by if isinstance(following, Reduce) else None
-    outputs = partitions if by is not None else 1
-    task = partial(_RoundTask, stage=stage, round=round_, folder=folders[index], by=by, num_partitions=outputs)
+    by = next(
+        (
+            later.by
+            for later, of in zip(rounds, sources, strict=True)
+            if isinstance(later, Reduce) and later.by is not None and of[0] == index
+        ),
+        None,
+    )
+
+    def task(name: str, what: str, inputs: tuple[_Input, ...], group: ShardGroup | None = None) -> _RoundTask:
+        path = folders[index] / f"{name}.arrow"
+        num_partitions = 1 if by is None else partitions
+        label = f"{stage.name}, {what} {name}"
+        return _RoundTask(name, label, stage, round_, path, by, num_partitions, inputs, group, dataset.schema)
+
+    whole = [_Input(folders[source]) for source in sources[index]]
     if isinstance(round_, Scan):
         groups = dataset.groups
         names = shard_names(len(groups))
+        return [task(name, "shard", tuple(whole), group) for name, group in zip(names, groups, strict=True)]
+    if round_.each:
+        return [task(column, "column", (_Input(whole[0].folder, column=column), *whole[1:])) for column in round_.each]
+    if round_.by is not None:
         return [
-            task(name=name, label=f"{stage.name}, shard {name}", group=group, schema=dataset.schema)
-            for name, group in zip(names, groups, strict=True)
+            task(name, "partition", (_Input(whole[0].folder, partition=number), *whole[1:]))
+            for number, name in enumerate(shard_names(partitions))
         ]
-    tasks = []
-    for number, name in enumerate(shard_names(partitions if round_.by is not None else 1)):
-        inputs = tuple(sorted(folders[index - 1].glob(f"*-p{number:04d}.arrow")))
-        tasks.append(task(name=name, label=f"{stage.name}, partition {name}", inputs=inputs))
-    return tasks
+    return [task("all", "partition", tuple(whole))]
+
+
+# --- the pass that carries decisions out -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pyarrow as pa
 Columns = Mapping[str, pa.Array]
 """New columns of a batch by dotted path (`scores.num_turns`, `metadata.domain`, `drop`), as long as the batch."""
 RowFunction = Callable[[pa.RecordBatch], Columns]
+RoundFunction = Callable[..., pa.Table]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Stage:
     """Raised whenever the same input would give another output."""
     decides: ClassVar[bool] = False
     """Whether it sets `drop`. Steps that decide and steps that score never share a pass."""
+    in_kernels: ClassVar[bool] = False
+    """Whether its work is in kernels and Arrow, which release the interpreter: threads then do instead of processes."""
     stores_rejects: ClassVar[bool] = True
     """False only where dropped rows carry no information (a sample): they are counted, not written."""
 
@@ -57,22 +60,32 @@ class RowStage(Stage):
 
 @dataclass(frozen=True)
 class Scan:
-    """A round over all rows: `function(stage, batch, first_row)` -> a small table with a `row` column."""
+    """A round over batches of rows: `function(stage, batch, first_row)` -> a small table with a `row` column.
 
-    function: Callable[[Any, pa.RecordBatch, int], pa.Table]
+    With `rows`, over the rows that an earlier round asked for, and nothing else is handed out:
+    `function(stage, batch, asked)`, where `asked` is that round's table at these rows, line by line.
+    """
+
+    function: Callable[[Any, pa.RecordBatch, Any], pa.Table]
     reads: Sequence[str]
+    rows: RoundFunction | None = None
+    """The function of the earlier round, whose table must have one line a row, or None for all rows."""
 
 
 @dataclass(frozen=True)
 class Reduce:
-    """A round over the table of the round before, partitioned by the hash of column `by`, sorted by `row`.
+    """A round over tables of earlier rounds: `function(stage, *tables)`, each table sorted by `row`.
 
-    Equal values of `by` (fixed-size binary or int64) meet in one call of `function(stage, table)`; None gives one
-    partition with everything.
+    In one call with everything, unless `by` or `each` divide the first of the tables:
+    `by` names a column (fixed-size binary or int64); equal values of it meet in one call. `each` names columns; every
+    one gets a call of its own, with `row` and that column.
     """
 
-    function: Callable[[Any, pa.Table], pa.Table]
-    by: str | None
+    function: RoundFunction
+    by: str | None = None
+    each: Sequence[str] = ()
+    of: Sequence[RoundFunction] = ()
+    """The functions of the rounds whose tables it takes; none: the round before."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +96,13 @@ class DatasetStage(Stage):
     changes; rows without a line keep what they have.
     """
 
+    in_kernels: ClassVar[bool] = True
+
     def rounds(self, schema: pa.Schema) -> Sequence[Scan | Reduce]:
         raise NotImplementedError(self.name)
+
+    def warm(self) -> None:
+        """Compile the kernels that it will use, or load them from the cache."""
 
 
 def setting_names(stage: type[Stage]) -> list[str]:

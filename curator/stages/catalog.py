@@ -13,6 +13,7 @@ STAGES: dict[str, str] = {
     "tag.tokens": "curator.stages.tag.tokens:Tokens",
     "tag.metadata": "curator.stages.tag.metadata:Metadata",
     "dedup.exact": "curator.stages.dedup.exact:Exact",
+    "dedup.near": "curator.stages.dedup.near:Near",
     "filter.where": "curator.stages.filter.where:Where",
     "sample": "curator.stages.sample:Sample",
     "concat": "curator.stages.concat:Concat",
