@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM ?= true
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt "torch$$(sed -n 's/^torch//p' constraints.txt)"
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[train,dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[train,classify,dev]"
 	@touch $@
 
 demo: $(VENV)/.installed  ## raw files to a trained checkpoint
