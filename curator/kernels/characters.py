@@ -18,7 +18,10 @@ _UNSPACED = [
     (0x31F0, 0x31FF),  # Katakana extensions
     (0x3400, 0x4DBF),  # Han, extension A
     (0x4E00, 0x9FFF),  # Han
+    (0xA9E0, 0xA9FE),  # Myanmar, extension B
+    (0xAA60, 0xAA7F),  # Myanmar, extension A
     (0xF900, 0xFAFF),  # Han, compatibility
+    (0x1AFF0, 0x1B16F),  # Kana extensions
     (0x20000, 0x323AF),  # Han, extensions B to H
 ]
 _LAST = 0x33000

@@ -17,16 +17,17 @@ def permutations(num_perm: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def band_shape(threshold: float, num_perm: int, recall: float = 0.995) -> tuple[int, int]:
-    """Bands and rows a band: the most rows with which a pair at the threshold still meets with probability `recall`.
+    """Bands and rows a band: the most rows with which a pair at the threshold still meets with probability `recall`;
+    0 rows if there is no such number.
 
     A pair of Jaccard similarity t shares one of b bands of r rows with probability 1 - (1 - t**r)**b (Indyk and
     Motwani, 1998). (21, 6) for 0.8 and 128.
     """
-    rows = 1
+    rows = 0
     for candidate in range(1, num_perm + 1):
         if 1 - (1 - threshold**candidate) ** (num_perm // candidate) >= recall:
             rows = candidate
-    return num_perm // rows, rows
+    return num_perm // max(rows, 1), rows
 
 
 @njit(cache=True, nogil=True)

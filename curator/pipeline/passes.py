@@ -13,7 +13,7 @@ from curator.errors import CuratorError
 from curator.io.dataset import Dataset, OutputFolder, check_columns
 from curator.io.manifest import Fingerprint, Ledger
 from curator.pipeline.apply import RowTask, ShardTask, output_schema, shard_names
-from curator.pipeline.rounds import DecisionTask, decide
+from curator.pipeline.rounds import DecisionTask, decide, decision_notes
 from curator.stages.base import DatasetStage, RowStage, Stage
 
 WORTH_ROWS = 4_000
@@ -88,18 +88,26 @@ def run_pass(inputs: Sequence[Path], stages: Sequence[Stage], out: Path, options
     try:
         if folder.complete is not None:
             folder.release()
-            return Outcome(out, [stage.name for stage in stages], folder.complete.ledger(), time.time() - started, True)
+            whole = folder.complete
+            seconds = time.time() - started
+            return Outcome(out, [stage.name for stage in stages], whole.ledger(), seconds, True, dict(whole.extra))
         if len(inputs) > 1:
             check_shared_ids(dataset)
         names = list(shard_names(len(dataset.groups)))
         missing = [name for name in names if name not in folder.finished]
-        tasks = _tasks(dataset, stages, out, out_schema, options, missing)
-        label, in_kernels = " + ".join(stage.name for stage in stages), all(stage.in_kernels for stage in stages)
-        run_tasks(folder, tasks, label, options, in_kernels)
-        manifest = folder.finish(names, out_schema, dataset.history(), timing(started, inputs))
+        in_kernels = all(stage.in_kernels for stage in stages)
+        decisions, extra = None, {}
+        if len(stages) == 1 and isinstance(stages[0], DatasetStage):
+            engine = engine_for(options.workers, dataset.num_rows, WORTH_ROWS, in_kernels)
+            decisions = decide(stages[0], dataset, out, engine)
+            extra = decision_notes(stages[0], decisions)
+        tasks = _tasks(dataset, stages, out, out_schema, options, missing, decisions)
+        run_tasks(folder, tasks, " + ".join(stage.name for stage in stages), options, in_kernels)
+        manifest = folder.finish(names, out_schema, dataset.history(), timing(started, inputs), extra)
     finally:
         folder.release()
-    return Outcome(out, [stage.name for stage in stages], manifest.ledger(), time.time() - started)
+    steps = [stage.name for stage in stages]
+    return Outcome(out, steps, manifest.ledger(), time.time() - started, notes=dict(extra))
 
 
 def refuse_overlap(inputs: Sequence[Path], out: Path) -> None:
@@ -108,16 +116,17 @@ def refuse_overlap(inputs: Sequence[Path], out: Path) -> None:
 
 
 def _tasks(
-    dataset: Dataset, stages: Sequence[Stage], out: Path, out_schema: Any, options: Options, names: list[str]
+    dataset: Dataset,
+    stages: Sequence[Stage],
+    out: Path,
+    out_schema: Any,
+    options: Options,
+    names: list[str],
+    decisions: Path | None,
 ) -> list[ShardTask]:
     groups = dataset.groups
-    if len(stages) == 1 and isinstance(stages[0], DatasetStage):
+    if decisions is not None:
         stage = stages[0]
-        decisions = (
-            decide(stage, dataset, out, engine_for(options.workers, dataset.num_rows, WORTH_ROWS, stage.in_kernels))
-            if names
-            else None
-        )
         return [
             DecisionTask(
                 name,

@@ -1,7 +1,9 @@
 """Dataset stages: rounds of scan and reduce, spilled as Arrow files, resumed at the last whole round."""
 
+import json
 import math
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,8 @@ PARTITION_ROWS = 250_000
 """Rows of the input for each partition of a reduce: fixed, so that partitions do not depend on workers."""
 _DECISIONS = "decisions.arrow"
 _DONE = "DONE"
+_LONG_WARM_SECONDS = 1.5
+"""Loading kernels from the cache takes less."""
 
 
 # --- one call of a round's function ------------------------------------------------------------------------------
@@ -167,7 +171,10 @@ def decide(stage: DatasetStage, dataset: Dataset, folder: Path, engine: Engine) 
     result = spilled / _DECISIONS
     if result.exists():
         return result
+    started = time.monotonic()
     stage.warm()
+    if time.monotonic() - started > _LONG_WARM_SECONDS:
+        log.info(f"{stage.name}: compiled its kernels in {time.monotonic() - started:.1f} s; the next run loads them")
     rounds = stage.rounds(dataset.schema)
     folders = [spilled / f"round-{index}" for index in range(len(rounds))]
     sources = [_sources(rounds, index) for index in range(len(rounds))]
@@ -190,6 +197,13 @@ def decide(stage: DatasetStage, dataset: Dataset, folder: Path, engine: Engine) 
                     file.unlink()
     _write(result, iter([_Input(folders[-1]).read()]))
     return result
+
+
+def decision_notes(stage: DatasetStage, decisions: Path) -> dict[str, Any]:
+    """What the stage has to say for the manifest, under its name: JSON in the metadata of its last table's schema."""
+    with pa.memory_map(str(decisions)) as source:
+        notes = (pa.ipc.open_file(source).schema.metadata or {}).get(b"notes")
+    return {} if notes is None else {stage.name: json.loads(notes)}
 
 
 def _sources(rounds: Sequence[Scan | Reduce], index: int) -> list[int]:

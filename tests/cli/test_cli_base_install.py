@@ -64,7 +64,19 @@ before = names()
 import curator.train.loop
 print(json.dumps(sorted(names() - before - set(sys.stdlib_module_names))))
 """
-    rest = ("msgspec", "rich", "typer", "click", "numba", "duckdb", "polars", "tokenizers", "minijinja")
+    rest = (
+        "msgspec",
+        "rich",
+        "typer",
+        "click",
+        "numba",
+        "duckdb",
+        "polars",
+        "tokenizers",
+        "minijinja",
+        "scipy",
+        "requests",
+    )
     command = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(command, env=environment(tmp_path / "site", *rest), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ STAGES = {
     "tag tokens": ("tag", "tokens", "{d}", "--tokenizer", "sample_data/tiny-model"),
     "tag metadata": ("tag", "metadata", "{d}", "--set", "domain='x'"),
     "dedup exact": ("dedup", "exact", "{d}", "--on", "response"),
+    "dedup near": ("dedup", "near", "{d}", "--on", "response", "--threshold", "0.9"),
     "filter where": ("filter", "where", "{d}", "length(messages[2].content) < 20"),
     "sample": ("sample", "{d}", "-n", "7"),
     "concat": ("concat", "{d}"),

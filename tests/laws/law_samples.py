@@ -68,6 +68,7 @@ def steps() -> list[Any]:
                 "keep": "scores.num_response_chars.value desc, id",
             }
         },
+        {"dedup.near": {"on": "response", "threshold": 0.6, "keep": "scores.num_response_words.value desc"}},
     ]
 
 

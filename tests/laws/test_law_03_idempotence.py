@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from law_samples import Story, files_in, parquet_rows, times
@@ -12,29 +11,33 @@ from curator.io.dataset import OutputFolder, TaskWriter
 from curator.pipeline.inspect.check import check
 from curator.pipeline.passes import Options
 from curator.pipeline.run import run_recipe
+from curator.stages.base import DatasetStage
 from curator.stages.dedup.exact import Exact
+from curator.stages.dedup.near import Near
 
-SETTINGS: list[dict[str, Any]] = [
-    {"on": "conversation"},
-    {"on": "prompt", "normalise": ("case", "space")},
-    {"on": "response", "keep": "scores.num_prompt_chars.value desc, id desc"},
+STAGES: list[DatasetStage] = [
+    Exact(on="conversation"),
+    Exact(on="prompt", normalise=("case", "space")),
+    Exact(on="response", keep="scores.num_prompt_chars.value desc, id desc"),
+    Near(on="response", threshold=0.5, keep="scores.num_prompt_chars.value desc, id desc"),
+    Near(on="prompt", unit="characters", size=5, threshold=0.6),
 ]
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: settings["on"])
-def test_dedup_twice_is_dedup_once(story: Story, tmp_path: Path, settings: dict[str, Any]) -> None:
-    once = passed(Exact(**settings), story.pass_of("tag.signals"), tmp_path / "once")
-    twice = passed(Exact(**settings), once, tmp_path / "twice")
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: f"{stage.name}-{stage.on}")
+def test_dedup_twice_is_dedup_once(story: Story, tmp_path: Path, stage: DatasetStage) -> None:
+    once = passed(stage, story.pass_of("tag.signals"), tmp_path / "once")
+    twice = passed(stage, once, tmp_path / "twice")
     first = json.loads((once / "manifest.json").read_bytes())
     second = json.loads((twice / "manifest.json").read_bytes())
-    assert first["ledger"]["dropped"]["dedup.exact/duplicate"] > 5
+    assert first["ledger"]["dropped"][f"{stage.name}/duplicate"] > 5
     assert second["ledger"]["dropped"] == {}
     rows = parquet_rows(once)
     assert parquet_rows(twice) == rows
     assert any(row["dedup"] and row["dedup"]["component_size"] > 1 for row in rows)
-    assert sum(row["dedup"]["component_size"] - 1 for row in rows if row["dedup"]) == sum(
-        first["ledger"]["dropped"].values()
-    )
+    members = [row["dedup"] for row in rows if row["dedup"]]
+    sizes = {dedup["component"]: dedup["component_size"] for dedup in members}
+    assert sum(sizes.values()) - len(members) == sum(first["ledger"]["dropped"].values())
 
 
 def test_dedup_on_another_text_in_between_changes_no_sizes_twice(tmp_path: Path) -> None:

@@ -25,7 +25,13 @@ def test_every_removed_row_has_step_rule_and_detail(story: Story) -> None:
             assert drop["step"] and drop["rule"] and drop["detail"]
             assert drop["step"] in folder.name
             seen[f"{drop['step']}/{drop['rule']}"] += 1
-    assert set(seen) == {"dedup.exact/duplicate", "filter.where/where", "mix/budget", "mix/kind"}
+    assert set(seen) == {
+        "dedup.exact/duplicate",
+        "dedup.near/duplicate",
+        "filter.where/where",
+        "mix/budget",
+        "mix/kind",
+    }
     assert min(seen.values()) > 5
 
 

@@ -102,6 +102,7 @@ def chain(raw: Path) -> dict[str, Path]:
         "metadata": (["tag", "metadata"], ["--set", "topic='hard'", "--where", "kind = 'sft'"]),
         "exact": (["dedup", "exact"], ["--on", "conversation"]),
         "prompt": (["dedup", "exact"], ["--on", "prompt", "--normalise", "case"]),
+        "near": (["dedup", "near"], ["--on", "response", "--unit", "characters", "--threshold", "1"]),
         "where": (["filter", "where"], [RULES]),
         "sample": (["sample"], ["--rows", 1000]),
         "concat": (["concat"], []),

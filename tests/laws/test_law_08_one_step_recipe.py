@@ -33,6 +33,11 @@ STEPS = {
         ["dedup", "exact"],
         ["--on", "prompt", "--normalise", "case", "--normalise", "space", "--keep", "scores.num_turns.value desc, id"],
     ),
+    "dedup.near": Step(
+        {"dedup.near": {"on": "response", "threshold": 0.7, "unit": "characters", "size": 5, "num_perm": 64}},
+        ["dedup", "near"],
+        ["--on", "response", "--threshold", "0.7", "--unit", "characters", "--size", "5", "--num-perm", "64"],
+    ),
     "tag.tokens": Step({"tag.tokens": MODEL}, ["tag", "tokens"], ["--tokenizer", MODEL]),
     "filter.where": Step(
         {"filter.where": {"expression": "scores.num_tokens.value < 200", "null": "keep"}},
