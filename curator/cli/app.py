@@ -10,6 +10,7 @@ import typer
 from curator import __version__
 from curator.cli import (
     check,
+    classify,
     concat,
     dedup,
     filter,
@@ -36,6 +37,7 @@ app = typer.Typer(
 for module, name in (
     (ingest, None),
     (tag, "tag"),
+    (classify, "classify"),
     (dedup, "dedup"),
     (filter, "filter"),
     (mix, None),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from curator.pipeline.classifier import Trained
     from curator.pipeline.passes import Outcome
     from curator.pipeline.run import RunResult
 
@@ -62,6 +63,18 @@ def print_outcome(outcome: "Outcome", as_json: bool) -> None:
         print(f"{outcome.out} ({done})")
         if ledger.quarantined:
             print(f"bad rows with their bytes: curator show {outcome.out} --part quarantine")
+
+
+def print_training(trained: "Trained") -> None:
+    """The figures of a classifier, each from rows that the judging model had not seen."""
+    from curator.pipeline.classifier_card import CLASS_HEADER, class_rows, summary_rows
+
+    card = trained.card
+    print_table(CLASS_HEADER, class_rows(card["classes"]))
+    print()
+    print_table((f"{card['fingerprint']['settings']['folds']}-fold cross-validation", ""), summary_rows(card))
+    done = "was complete, nothing to do" if trained.reused else "written"
+    print(f"{trained.out} ({done}); the card for people: {trained.out / 'README.md'}")
 
 
 def print_mixture(mixture: dict[str, Any]) -> None:
