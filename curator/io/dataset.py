@@ -385,7 +385,7 @@ class TaskWriter:
             return
         ledger = self.result.ledger
         ledger.kept += batch.num_rows
-        ledger.kept_ids += ids_digest(batch.column("id").to_pylist())
+        ledger.kept_ids += ids_digest(batch.column("id"))
         self._filled |= filled_fields(batch)
         self._open["data"].write(batch)
 
@@ -400,7 +400,7 @@ class TaskWriter:
         for step, rule in zip(drop.field("step").to_pylist(), drop.field("rule").to_pylist(), strict=True):
             key = f"{step}/{rule}"
             ledger.dropped[key] = ledger.dropped.get(key, 0) + 1
-        ledger.dropped_ids += ids_digest(batch.column("id").to_pylist())
+        ledger.dropped_ids += ids_digest(batch.column("id"))
         if self._stores_rejects:
             self._writer("rejects", self.result.name, self._schema).write(batch)
 
@@ -412,7 +412,7 @@ class TaskWriter:
         for reason in batch.column("reason").to_pylist():
             key = reason.partition(":")[0]
             ledger.quarantined[key] = ledger.quarantined.get(key, 0) + 1
-        ledger.quarantined_ids += ids_digest(batch.column("id").to_pylist())
+        ledger.quarantined_ids += ids_digest(batch.column("id"))
         self._writer("quarantine", self.result.name, QUARANTINE_SCHEMA).write(batch)
 
     def _close(self, kind: str, entries: list[FileEntry]) -> None:

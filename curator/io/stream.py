@@ -30,7 +30,7 @@ class StreamWriter:
         if not batch.num_rows:
             return
         self._rows += batch.num_rows
-        self._ids = add_digests(self._ids, ids_digest(batch.column("id").to_pylist()))
+        self._ids = add_digests(self._ids, ids_digest(batch.column("id")))
         self._writer.write_batch(batch)
 
     def close(self, passes: list[dict[str, Any]]) -> None:
@@ -89,7 +89,7 @@ class StreamReader:
                 self.passes = mark["passes"]
                 return
             rows += batch.num_rows
-            ids = add_digests(ids, ids_digest(batch.column("id").to_pylist()))
+            ids = add_digests(ids, ids_digest(batch.column("id")))
             yield batch
 
 

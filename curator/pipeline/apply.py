@@ -121,7 +121,7 @@ class ShardTask:
         for batch in self.group.batches(self.schema):
             ledger = writer.result.ledger
             ledger.read += batch.num_rows
-            ledger.read_ids += ids_digest(batch.column("id").to_pylist())
+            ledger.read_ids += ids_digest(batch.column("id"))
             kept, rejected = split(batch, row)
             writer.keep(kept)
             for part in rejected:

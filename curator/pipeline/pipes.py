@@ -93,9 +93,9 @@ def _stream_rows(
         for batch in batches:
             kept, rejected = chain(batch)
             ledger.read += batch.num_rows
-            ledger.read_ids = add_digests(ledger.read_ids, ids_digest(batch.column("id").to_pylist()))
+            ledger.read_ids = add_digests(ledger.read_ids, ids_digest(batch.column("id")))
             ledger.kept += kept.num_rows
-            ledger.kept_ids = add_digests(ledger.kept_ids, ids_digest(kept.column("id").to_pylist()))
+            ledger.kept_ids = add_digests(ledger.kept_ids, ids_digest(kept.column("id")))
             writer.write(kept)
             for part in rejected:
                 _count_dropped(part, ledger)
@@ -112,7 +112,7 @@ def _count_dropped(part: pa.RecordBatch, ledger: Ledger) -> None:
     for step, rule in zip(drop.field("step").to_pylist(), drop.field("rule").to_pylist(), strict=True):
         key = f"{step}/{rule}"
         ledger.dropped[key] = ledger.dropped.get(key, 0) + 1
-    ledger.dropped_ids = add_digests(ledger.dropped_ids, ids_digest(part.column("id").to_pylist()))
+    ledger.dropped_ids = add_digests(ledger.dropped_ids, ids_digest(part.column("id")))
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def _spool(path: str, folder: Path) -> Path:
         for batch in reader.batches():
             ledger = writer.result.ledger
             ledger.read += batch.num_rows
-            ledger.read_ids = add_digests(ledger.read_ids, ids_digest(batch.column("id").to_pylist()))
+            ledger.read_ids = add_digests(ledger.read_ids, ids_digest(batch.column("id")))
             writer.keep(batch)
             size += int(row_bytes(batch).sum())
             if size >= _SPOOL_SHARD_BYTES:
@@ -210,11 +210,11 @@ def ingest_to_stream(
                 for built in Builder(source, relative).build(reader.rows()):
                     account(ledger, built)
                     ledger.kept += built.records.num_rows
-                    ledger.kept_ids = add_digests(ledger.kept_ids, ids_digest(built.records.column("id").to_pylist()))
+                    ledger.kept_ids = add_digests(ledger.kept_ids, ids_digest(built.records.column("id")))
                     for reason in built.bad.column("reason").to_pylist():
                         key = reason.partition(":")[0]
                         ledger.quarantined[key] = ledger.quarantined.get(key, 0) + 1
-                    bad_ids = ids_digest(built.bad.column("id").to_pylist())
+                    bad_ids = ids_digest(built.bad.column("id"))
                     ledger.quarantined_ids = add_digests(ledger.quarantined_ids, bad_ids)
                     if kept_rejects is not None:
                         kept_rejects.quarantine(built.bad)

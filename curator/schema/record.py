@@ -270,13 +270,13 @@ def content_hashes(batch: pa.RecordBatch) -> pa.FixedSizeBinaryArray:
 _ID_MASK = (1 << 128) - 1
 
 
-def ids_digest(ids: Iterable[str]) -> int:
+def ids_digest(ids: pa.Array | pa.ChunkedArray | Iterable[str]) -> int:
     """A 128-bit digest of a multiset of ids: the sum of their hashes, so digests of parts add up to the whole."""
-    total = 0
-    digest = xxhash.xxh3_128_intdigest
-    for record_id in ids:
-        total += digest(record_id.encode())
-    return total & _ID_MASK
+    if isinstance(ids, pa.Array | pa.ChunkedArray):
+        texts = ids.cast(pa.binary()).to_pylist()
+    else:
+        texts = [record_id.encode() for record_id in ids]
+    return sum(map(xxhash.xxh3_128_intdigest, texts)) & _ID_MASK
 
 
 def add_digests(*digests: int) -> int:

@@ -94,7 +94,7 @@ def _check_task(folder: Path, task: TaskResult, schema: pa.Schema) -> list[str]:
                 if file.metadata.num_rows != entry.rows:
                     problems.append(f"{entry.path} holds {file.metadata.num_rows:,} rows, {entry.rows:,} were written")
                 for index in range(file.num_row_groups):
-                    sums[kind] += ids_digest(file.read_row_group(index, columns=["id"]).column("id").to_pylist())
+                    sums[kind] += ids_digest(file.read_row_group(index, columns=["id"]).column("id"))
     if problems:
         return problems
     if problem := task.ledger.problem():
