@@ -64,6 +64,8 @@ def collect_rows(
     if left_out["over_max_rows"]:
         log.info(f"{left_out['over_max_rows']:,} rows are over {max_rows:,} of their class and left out, by id")
     lines, groups, sources = _read_lines(dataset, on, group_by, chosen, scratch)
+    if group_by is not None and not groups.any():
+        raise CuratorError(f"no row with a label has {group_by}", hint="name a column that is filled, or leave it out")
 
     order = np.argsort(keys[chosen], kind="stable")
     lengths = pc.utf8_length(lines).to_numpy()

@@ -19,8 +19,12 @@ from typing import Any
 MAX_ROWS = 1_500
 """Rows of one set, evenly spread over it: a large set must not be the whole of its class."""
 
+TRUTH = "truth"
+"""The label where it is for measuring: out of the classifier's sight."""
+
 MMLU = {
-    "math": "abstract_algebra college_mathematics elementary_mathematics high_school_mathematics high_school_statistics",
+    "math": "abstract_algebra college_mathematics elementary_mathematics high_school_mathematics "
+    "high_school_statistics",
     "code": "college_computer_science high_school_computer_science computer_security machine_learning",
     "science": "astronomy college_biology college_chemistry college_physics conceptual_physics electrical_engineering "
     "high_school_biology high_school_chemistry high_school_physics",
@@ -54,7 +58,7 @@ CHATBOT_BENCHES = {
     "general": ["generic", "common-sense"],
 }
 BELLE = {"math": ["math"], "code": ["code"], "writing": ["generation", "rewrite"]}
-LEVELS = {"1": "easy", "2": "easy", "3": "medium", "4": "hard", "5": "hard"}
+LEVELS = {"1": "easy", "2": "easy", "4": "hard", "5": "hard"}
 
 Row = tuple[str, str, str | None]
 """Prompt, label, and the part of the set it is from (None: the set is one)."""
@@ -203,7 +207,8 @@ def wizardlm_levels(path: Path, only_maths: bool) -> Iterator[Row]:
     for row in lines(path):
         if not only_maths or row["Skill"] == "Math":
             level = int(row["Difficulty"])
-            yield row["Instruction"], "easy" if level <= 3 else "medium" if level <= 6 else "hard", row["Skill"]
+            if level <= 3 or level >= 7:
+                yield row["Instruction"], "easy" if level <= 3 else "hard", row["Skill"]
 
 
 def write(folder: Path, label_field: str, sets: dict[str, tuple[str, Iterable[Row]]], spread: bool) -> None:
@@ -215,13 +220,14 @@ def write(folder: Path, label_field: str, sets: dict[str, tuple[str, Iterable[Ro
             found = [found[index * len(found) // MAX_ROWS] for index in range(MAX_ROWS)]
         with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as file:
             for prompt, label, part in found:
-                metadata = {
-                    "source": name,
-                    "license": license_name,
-                    label_field: label,
+                metadata = {"source": name, "license": license_name}
+                row = {
+                    "instruction": prompt,
+                    "output": "",
+                    "metadata": metadata if label_field == TRUTH else {**metadata, label_field: label},
                     "subject": f"{name}/{part}" if part else name,
+                    **({TRUTH: label} if label_field == TRUTH else {}),
                 }
-                row = {"instruction": prompt, "input": "", "output": "", "metadata": metadata}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
         print(f"{folder.name}/{name}: {len(found):,} rows")
 
@@ -230,13 +236,13 @@ def main() -> None:
     sets, out = Path(sys.argv[1]), Path(sys.argv[2])
     maths_path, wizardlm = sets / "hendrycks_math_test/math_test.jsonl.gz", sets / "alpagasus/wizardlm_test_set.jsonl"
     write(out / "domain", "domain", domain(sets), spread=True)
-    write(out / "unseen-domain", "truth", unseen_domain(sets), spread=True)
+    write(out / "unseen-domain", TRUTH, unseen_domain(sets), spread=True)
     write(out / "difficulty", "difficulty", {"math": ("MIT", math_levels(maths_path))}, spread=False)
     levels = {
         "wizardlm_math": ("-", wizardlm_levels(wizardlm, True)),
         "wizardlm_all": ("-", wizardlm_levels(wizardlm, False)),
     }
-    write(out / "unseen-difficulty", "truth", levels, spread=False)
+    write(out / "unseen-difficulty", TRUTH, levels, spread=False)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ FORMAT = "curator.classifier"
 FORMAT_VERSION = 1
 TEXT_VERSION = 1
 """Of what `label_lines` makes of a text: a model is asked in the form it was trained in."""
-MODEL, CARD = "model.ftz", "card.json"
+MODEL, CARD = "model.bin", "card.json"
 UNKNOWN = "unknown"
 PREFIX = "__label__"
 _REPLACED = "is the library fasttext-community? fasttext and fasttext-predict put other code under the same name"
