@@ -1,6 +1,7 @@
 """COVERAGE.toml: every case and every pitfall has a living test, or says when or why not."""
 
 import ast
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -20,9 +21,11 @@ PARTS = {
     "signals and tags",
     "mixing",
     "trainer",
+    "dedup in full",
     "decontamination",
     "redaction",
     "verification",
+    "engines at scale",
 }
 ENTRIES = tomllib.loads((ROOT / "tests/COVERAGE.toml").read_text(encoding="utf-8"))
 
@@ -32,17 +35,49 @@ def test_every_case_and_pitfall_has_one_entry() -> None:
     assert list(ENTRIES) == IDS
 
 
+DEAD = re.compile(r"pytest\.mark\.(skip|xfail)\b|pytest\.mark\.skipif\(True\b")
+
+
 @cache
 def living_tests(path: str) -> set[str]:
     """The test functions of a file that are neither skipped nor expected to fail, whatever happens."""
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            marks = {ast.unparse(item).partition("(")[0] for item in node.decorator_list}
-            if not marks & {"pytest.mark.skip", "pytest.mark.xfail"}:
-                found.add(node.name)
-    return found
+    return living_tests_of((ROOT / path).read_text(encoding="utf-8"))
+
+
+def living_tests_of(source: str) -> set[str]:
+    tree = ast.parse(source)
+    for node in tree.body:
+        if (
+            isinstance(node, ast.Assign)
+            and ast.unparse(node.targets[0]) == "pytestmark"
+            and DEAD.search(ast.unparse(node))
+        ):
+            return set()
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    return {node.name for node in functions if not _is_dead(node)}
+
+
+def _is_dead(node: ast.FunctionDef) -> bool:
+    first = [ast.unparse(statement) for statement in node.body if not isinstance(statement, ast.Pass)][:2]
+    marks = [ast.unparse(item) for item in node.decorator_list]
+    return any(DEAD.match(mark) for mark in marks) or any(re.match(r"pytest\.(skip|xfail)\(", line) for line in first)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@pytest.mark.skip\ndef test_a(): assert f()",
+        "@pytest.mark.xfail(strict=True)\ndef test_a(): assert f()",
+        "@pytest.mark.skipif(True, reason='never')\ndef test_a(): assert f()",
+        "pytestmark = pytest.mark.skip\ndef test_a(): assert f()",
+        "def test_a():\n    'Says.'\n    pytest.skip('never')",
+        "def a():\n    def test_a(): pass",
+        "text = 'def test_a(): pass'",
+    ],
+)
+def test_a_test_that_never_runs_is_dead(source: str) -> None:
+    assert living_tests_of(source) == set()
+    assert living_tests_of("@pytest.mark.parametrize('n', [1])\ndef test_a(n): assert n") == {"test_a"}
 
 
 @pytest.mark.parametrize("name", IDS)
