@@ -104,12 +104,19 @@ def card_text(card: Mapping[str, Any]) -> bytes:
 
 
 def _unseen(sets: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Figures on whole sets that took no part in training."""
+    """Figures on whole sets that took no part in training, `unknown` and no label counted as missed."""
     lines: list[str] = []
     for entry in sets:
-        lines += [f"## On a set that it has not seen: {entry['name']}", "", entry["note"], ""]
-        lines += [*_table(CLASS_HEADER, class_rows(entry["classes"])), ""]
-        lines += [*_table(("over all classes", ""), [tuple(row) for row in entry["summary"]]), ""]
+        names = ("label", "rows", "precision", "recall")
+        totals = [
+            ("rows", entry["rows"]),
+            ("share of the largest class", entry["largest_class"]),
+            ("share that gets a label", entry["coverage"]),
+            ("accuracy of those labels", entry["accuracy"]),
+        ]
+        lines += [f"## On a set that it has not seen: {entry['name']}", "", entry["about"], ""]
+        lines += [*_table(("class", *names[1:]), [[row[name] for name in names] for row in entry["classes"]]), ""]
+        lines += [*_table(("over all classes", ""), totals), ""]
     return lines
 
 

@@ -1,0 +1,1 @@
+"""The small models that ship, each in a folder with its card."""
