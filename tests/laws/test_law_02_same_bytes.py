@@ -186,3 +186,18 @@ def test_files_in_another_order_give_the_same_folder(tmp_path: Path) -> None:
     same_files(tmp_path / "named-one", tmp_path / "named-two")
     same_files(tmp_path / "named-one", tmp_path / "whole-one")
     same_files(tmp_path / "named-one", tmp_path / "whole-two")
+
+
+@pytest.mark.parametrize("command", [["concat"], ["sample", "--rows", "150", "--seed", "3"]])
+def test_a_single_step_writes_the_same_bytes_with_more_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setattr(dataset, "GROUP_BYTES", 4096)
+    names = ["alpaca_metadata.jsonl", "prompt_completion.jsonl"]
+    folders = [tmp_path / Path(name).stem for name in names]
+    for name, folder in zip(names, folders, strict=True):
+        curator("ingest", SAMPLES / name, "--source", folder.name, "--out", folder, "--workers", 1)
+    for workers in (1, 2):
+        curator(command[0], *folders, *command[1:], "--out", tmp_path / f"out-{workers}", "--workers", workers)
+    same_files(tmp_path / "out-1", tmp_path / "out-2")
+    assert len(json.loads((tmp_path / "out-1" / "manifest.json").read_bytes())["tasks"]) > 1
