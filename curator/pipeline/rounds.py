@@ -5,7 +5,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,16 @@ class _Input:
     """The table of an earlier round, or the part of it that one call takes."""
 
     folder: Path
+    is_partitioned: bool = False
+    """Whether that round divided its lines by value, so that they have to be put in the order of rows again."""
     partition: int | None = None
     column: str | None = None
 
     def read(self) -> pa.Table:
-        """Its lines sorted by row, mapped from disk where nothing has to move."""
+        """Its lines, mapped from disk where nothing has to move."""
         tables = [self._read_file(path) for path in sorted(self.folder.glob("*.arrow"))]
         table = pa.concat_tables(tables)
-        rows = table.column("row").to_numpy()
-        if len(rows) and (rows[1:] < rows[:-1]).any():
+        if self.is_partitioned:
             table = table.take(pc.sort_indices(table, sort_keys=[("row", "ascending")]))
         return table
 
@@ -195,7 +196,7 @@ def decide(stage: DatasetStage, dataset: Dataset, folder: Path, engine: Engine) 
             if all(earlier not in later for later in sources[index + 1 :]):
                 for file in folders[earlier].glob("*.arrow"):
                     file.unlink()
-    _write(result, iter([_Input(folders[-1]).read()]))
+    _write(result, iter([_input(rounds, len(rounds) - 1, folders).read()]))
     return result
 
 
@@ -213,6 +214,12 @@ def _sources(rounds: Sequence[Scan | Reduce], index: int) -> list[int]:
     if isinstance(round_, Scan):
         return [] if round_.rows is None else [numbers[round_.rows]]
     return [numbers[function] for function in round_.of] or [index - 1]
+
+
+def _input(rounds: Sequence[Scan | Reduce], index: int, folders: Sequence[Path]) -> _Input:
+    """The whole table of a round."""
+    round_ = rounds[index]
+    return _Input(folders[index], isinstance(round_, Reduce) and round_.by is not None)
 
 
 def _round_tasks(
@@ -241,16 +248,16 @@ def _round_tasks(
         label = f"{stage.name}, {what} {name}"
         return _RoundTask(name, label, stage, round_, path, by, num_partitions, inputs, group, dataset.schema)
 
-    whole = [_Input(folders[source]) for source in sources[index]]
+    whole = [_input(rounds, source, folders) for source in sources[index]]
     if isinstance(round_, Scan):
         groups = dataset.groups
         names = shard_names(len(groups))
         return [task(name, "shard", tuple(whole), group) for name, group in zip(names, groups, strict=True)]
     if round_.each:
-        return [task(column, "column", (_Input(whole[0].folder, column=column), *whole[1:])) for column in round_.each]
+        return [task(column, "column", (replace(whole[0], column=column), *whole[1:])) for column in round_.each]
     if round_.by is not None:
         return [
-            task(name, "partition", (_Input(whole[0].folder, partition=number), *whole[1:]))
+            task(name, "partition", (replace(whole[0], partition=number), *whole[1:]))
             for number, name in enumerate(shard_names(partitions))
         ]
     return [task("all", "partition", tuple(whole))]

@@ -74,7 +74,8 @@ class Scan:
 
 @dataclass(frozen=True)
 class Reduce:
-    """A round over tables of earlier rounds: `function(stage, *tables)`, each table sorted by `row`.
+    """A round over tables of earlier rounds: `function(stage, *tables)`, each table sorted by `row` (that of a round
+    with `each`: column after column).
 
     In one call with everything, unless `by` or `each` divide the first of the tables:
     `by` names a column (fixed-size binary or int64); equal values of it meet in one call. `each` names columns; every

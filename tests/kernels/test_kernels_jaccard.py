@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curator.kernels.buckets import equal_folds, lists_of_rows, shared_keys
+from curator.kernels.buckets import equal_folds, lists_of_rows, packed, shared_keys
 from curator.kernels.components import connect
 from curator.kernels.jaccard import choose_keepers, jaccard
 
@@ -74,11 +74,13 @@ def test_connect_names_the_smallest_member() -> None:
 
 def test_rows_with_the_same_key_or_text_meet() -> None:
     keys = np.array([4, 9, 4, 9, 4, 1], np.uint64)
-    packed = np.sort(keys << np.uint64(32) | np.arange(6, dtype=np.uint64))
-    rows, firsts = shared_keys(packed)
+    pairs = np.sort(packed(keys.astype(np.uint32), np.ones(6, np.bool_)))
+    assert pairs.tolist() == sorted(int(key) << 32 | row for row, key in enumerate(keys))
+    assert (packed(keys.astype(np.uint32), keys == 9) & 0xFF).tolist() == [1, 3]
+    rows, firsts = shared_keys(pairs)
     assert list(zip(rows.tolist(), firsts.tolist(), strict=True)) == [(0, 0), (2, 0), (4, 0), (1, 1), (3, 1)]
     folds = np.array([(4 << 32, 1), (9 << 32, 0), (4 << 32, 2), (9 << 32, 0), (4 << 32, 1), (1, 1)], np.uint64)
-    rows, firsts = equal_folds(packed, folds)
+    rows, firsts = equal_folds(pairs, folds)
     assert list(zip(rows.tolist(), firsts.tolist(), strict=True)) == [(0, 0), (4, 0), (1, 1), (3, 1)]
     lists, offsets = lists_of_rows(np.array([2, 0, 2]), np.array([10, 11, 12]), 4)
     assert (lists.tolist(), offsets.tolist()) == ([11, 10, 12], [0, 1, 1, 3, 3])

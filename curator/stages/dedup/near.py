@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from curator.errors import CuratorError, UsageError
-from curator.kernels.buckets import equal_folds, lists_of_rows, shared_keys
+from curator.kernels.buckets import equal_folds, lists_of_rows, packed, shared_keys
 from curator.kernels.characters import character_tables
 from curator.kernels.components import connect
 from curator.kernels.jaccard import choose_keepers
@@ -122,6 +122,7 @@ class Near(DatasetStage):
         self._sign_texts(pa.array(["a"]))
         self._sets_of(pa.array(["a"]))
         hashes, rows = np.ones(2, np.uint64), np.arange(2)
+        packed(_fixed(np.ones(2, np.uint32)), np.ones(2, np.bool_))
         equal_folds(hashes, _fixed(np.ones((2, 2), np.uint64)))
         shared_keys(hashes)
         lists_of_rows(_fixed(rows), _fixed(rows), 2)
@@ -171,7 +172,7 @@ def _fold(stage: Near, signed: pa.Table) -> pa.Table:
     folds = _fixed(folds.reshape(-1, 2))
     same_as = np.where(has_text, np.arange(len(folds)), _NO_TEXT)
     listed = ~has_text | signed.column("has_component").to_numpy()
-    rows, firsts = equal_folds(_packed(folds[:, 0] >> np.uint64(32), has_text), folds)
+    rows, firsts = equal_folds(_sorted_pairs((folds[:, 0] >> np.uint64(32)).astype(np.uint32), has_text), folds)
     same_as[rows] = firsts
     listed[rows] = True
     chosen = np.flatnonzero(listed)
@@ -184,12 +185,10 @@ def _fold(stage: Near, signed: pa.Table) -> pa.Table:
     )
 
 
-def _packed(keys: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Keys (below 2**32) above row numbers, of the chosen rows, uint64, sorted: quicker than sorting indices."""
-    packed = keys.astype(np.uint64) << np.uint64(32) | np.arange(len(keys), dtype=np.uint64)
-    packed = packed if chosen.all() else packed[chosen]
-    packed.sort()
-    return packed
+def _sorted_pairs(keys: np.ndarray, is_chosen: np.ndarray) -> np.ndarray:
+    pairs = packed(_fixed(keys), is_chosen)
+    pairs.sort()
+    return pairs
 
 
 def _bucket(stage: Near, keys: pa.Table, folded: pa.Table) -> pa.Table:
@@ -197,7 +196,7 @@ def _bucket(stage: Near, keys: pa.Table, folded: pa.Table) -> pa.Table:
     is_compared = np.ones(len(keys), np.bool_)
     rows = folded.column("row").to_numpy()
     is_compared[rows[folded.column("same_as").to_numpy() != rows]] = False
-    members, firsts = shared_keys(_packed(keys.column(1).to_numpy(), is_compared))
+    members, firsts = shared_keys(_sorted_pairs(keys.column(1).to_numpy(), is_compared))
     band = int(keys.column_names[1].removeprefix("key"))
     return pa.table({"row": pa.array(members), "bucket": pa.array(firsts * stage.bands[0] + band)})
 
