@@ -94,7 +94,7 @@ def classify_train(
 ) -> None:
     """Learn a label that records carry: a fastText model with a card of cross-validated figures.
 
-    Example: curator classify train d/domains --label metadata.topic --out d/topic-model
+    Example: curator classify train d/labelled --label metadata.topic --out d/topic-model
     """
     from curator.cli.render import print_json, print_training
     from curator.pipeline.classifier import TrainSettings, train_classifier

@@ -62,7 +62,7 @@ def tag_metadata(
 ) -> None:
     """Set metadata fields by rule, or from a side file.
 
-    Example: curator tag metadata d/counted --set domain="'maths'" --where "source = 'tutor'" --out d/labelled
+    Example: curator tag metadata d/counted --set topic="if(scores.has_code.value, 'code', 'text')" --out d/labelled
     """
     from curator.cli.common import pairs, run_stage
 

@@ -260,7 +260,7 @@ def _validate(
     return predicted, raw
 
 
-def _calibration(raw: np.ndarray, is_right: np.ndarray) -> list[tuple[float, float]]:
+def _calibration(raw: np.ndarray, is_right: np.ndarray) -> list[list[float]]:
     """Raw confidence to the share of answers that were right, as a rising curve of at most 20 points.
 
     Bins of equal numbers of answers, then pooled until they rise (pool adjacent violators; Zadrozny and Elkan, 2002).
@@ -274,7 +274,7 @@ def _calibration(raw: np.ndarray, is_right: np.ndarray) -> list[tuple[float, flo
         while len(pools) > 1 and _share(pools[-2]) >= _share(pools[-1]):
             last = pools.pop()
             pools[-1] = [left + right for left, right in zip(pools[-1], last, strict=True)]
-    return [(round(pool[0] / max(pool[2], 1.0), 6), round(_share(pool), 4)) for pool in pools]
+    return [[round(pool[0] / max(pool[2], 1.0), 6), round(_share(pool), 4)] for pool in pools]
 
 
 def _share(pool: list[float]) -> float:

@@ -12,7 +12,7 @@ from curator.io.raw import MAX_RECORD_BYTES
 from curator.mixture.spec import MixSpec
 from curator.schema.check import build, did_you_mean, load_yaml
 from curator.stages.base import Stage
-from curator.stages.catalog import build_stage
+from curator.stages.catalog import STAGES, build_stage
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class RecipeFile:
     root: str | None = ""
     """Folder that source paths are relative to; empty: the working directory; null: to be given by --set."""
     steps: list[str | dict[str, Any]] = field(default_factory=list)
-    """Steps in order: a name, or a name with its settings; text or a list alone goes to the first setting."""
+    """Steps in order: a name, or a name with its settings; text or a list alone goes to the first setting.
+    `classify: [language, domain]` is `classify.language`, then `classify.domain`."""
     mix: dict[str, Any] | None = None
     """The mixture; `{}` takes every record once."""
     train: dict[str, Any] | None = None
@@ -105,7 +106,7 @@ def load_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
             raise UsageError(f"{path}: two sources are called {name}")
     for source in file.sources:
         source.settings()
-    steps = [_step(item, f"{path}: steps[{index}]") for index, item in enumerate(file.steps)]
+    steps = [step for index, item in enumerate(file.steps) for step in _steps(item, f"{path}: steps[{index}]")]
     num_processes = (file.train or {}).get("nproc", 1)
     if not isinstance(num_processes, int) or num_processes < 1:
         raise UsageError(f"{path}: train.nproc is {num_processes!r}", hint="a number of processes, at least 1")
@@ -115,13 +116,23 @@ def load_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
     return Recipe(file.name, list(file.sources), file.root, steps, mix, file.train)
 
 
-def _step(item: str | dict[str, Any], where: str) -> Stage:
+def _steps(item: str | dict[str, Any], where: str) -> list[Stage]:
+    """The stages of one entry: a name, a name with settings, or the first part of names with a list of the rest."""
     if isinstance(item, str):
-        return build_stage(item, None, where)
+        return [build_stage(item, None, where)]
     if len(item) != 1:
         raise UsageError(f"{where}: a step is one name with its settings", hint="- dedup.exact: {on: conversation}")
     name, settings = next(iter(item.items()))
-    return build_stage(str(name), settings, where)
+    is_family = any(known.startswith(f"{name}.") for known in STAGES)
+    if not (is_family and isinstance(settings, list)):
+        return [build_stage(str(name), settings, where)]
+    stages: list[Stage] = []
+    for index, part in enumerate(settings):
+        if not isinstance(part, str) and not (isinstance(part, dict) and len(part) == 1):
+            raise UsageError(f"{where}.{name}[{index}]: not a step", hint=f"- {name}: [a, {{b: {{key: value}}}}]")
+        rest, own = (part, None) if isinstance(part, str) else next(iter(part.items()))
+        stages.append(build_stage(f"{name}.{rest}", own, where))
+    return stages
 
 
 def _set(data: dict[str, Any], change: str) -> None:

@@ -57,6 +57,7 @@ def steps() -> list[Any]:
         "tag.signals",
         {"tag.tokens": {"tokenizer": str(SAMPLES / "tiny-model")}},
         {"tag.metadata": {"set": {"topic": "case when scores.has_math.value then 'math' else 'other' end"}}},
+        {"classify": ["language", "domain"]},
         {"dedup.exact": {"on": "conversation"}},
         {"filter.where": ONE_NUMBER},
         {"filter.where": TWO_COLUMNS},

@@ -11,10 +11,12 @@ from curator.errors import UsageError
 from curator.schema.record import RECORD_SCHEMA
 from curator.stages.base import DatasetStage, RowStage, setting_names
 from curator.stages.catalog import STAGES, build_stage, stage_class
+from curator.stages.classify.label import SHIPPED
 
 SETTINGS: dict[str, Any] = {
     "tag.tokens": {"tokenizer": "m"},
     "tag.metadata": {"set": {"domain": "'x'"}},
+    "classify.apply": {"model": str(SHIPPED / "domain")},
     "filter.where": "kind = 'sft'",
     "sample": 5,
 }

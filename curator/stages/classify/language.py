@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version as library_version
 from typing import Any, ClassVar
 
@@ -81,7 +81,7 @@ class Language(RowStage):
         check_text_field(schema, FIELD, self.name)
 
     def open(self) -> RowFunction:
-        identify = Identifier()
+        identify = identifier()
         by = f"language@{self.version}:{'+'.join(f'{name}-{at}' for name, at in self._libraries.items())}"
 
         def tag(batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
@@ -93,6 +93,12 @@ class Language(RowStage):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"on": self.on, "overwrite_labels": self.overwrite_labels}
+
+
+@cache
+def identifier() -> "Identifier":
+    """Loaded once a process: the second model takes most of a second."""
+    return Identifier()
 
 
 class Identifier:
