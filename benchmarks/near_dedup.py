@@ -374,10 +374,14 @@ def main() -> None:
         "shingles": f"{SIZE} words",
         "bands": [BANDS, ROWS],
     }
-    result["recall"] = {} if given.rows < 100_000 else {
-        "prompts": accuracy(random.Random(3).sample(p3(data, "prompt"), 20_000), work, given.peers),
-        "responses": accuracy(random.Random(3).sample(outputs, 20_000), work, given.peers),
-    }
+    result["recall"] = (
+        {}
+        if given.rows < 100_000
+        else {
+            "prompts": accuracy(random.Random(3).sample(p3(data, "prompt"), 20_000), work, given.peers),
+            "responses": accuracy(random.Random(3).sample(outputs, 20_000), work, given.peers),
+        }
+    )
     result["stage"] = {
         "curator": measure([sys.executable, script, "--run", "ours_stage", str(folders["prompts"])], 3),
         **{
