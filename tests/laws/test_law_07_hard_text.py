@@ -99,6 +99,8 @@ def chain(raw: Path) -> dict[str, Path]:
         "ingest": (["ingest"], [raw, "--source", "hard"]),
         "signals": (["tag", "signals"], []),
         "tokens": (["tag", "tokens"], ["--tokenizer", SAMPLES / "tiny-model"]),
+        "language": (["classify", "language"], []),
+        "domain": (["classify", "domain"], []),
         "metadata": (["tag", "metadata"], ["--set", "topic='hard'", "--where", "kind = 'sft'"]),
         "exact": (["dedup", "exact"], ["--on", "conversation"]),
         "prompt": (["dedup", "exact"], ["--on", "prompt", "--normalise", "case"]),
@@ -123,7 +125,7 @@ def test_text_after_parquet_is_the_text_that_went_in(chain: dict[str, Path]) -> 
         rows = parquet_rows(folder)
         assert_untouched(rows)
         assert_untouched(parquet_rows(folder, "rejects"))
-    for step in ("ingest", "signals", "tokens", "metadata", "exact"):
+    for step in ("ingest", "signals", "tokens", "language", "domain", "metadata", "exact"):
         assert len(parquet_rows(chain[step])) == len(HARD)
     for step in ("where", "sample", "concat", "mix"):
         assert len(parquet_rows(chain[step])) == len(parquet_rows(chain["prompt"]))
