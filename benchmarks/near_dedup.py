@@ -12,6 +12,8 @@ similarity; kept rows against the keeper rule on all pairs. Precision is 1 by co
 
     CURATOR_REAL_DATA=... python benchmarks/near_dedup.py --peers PYTHON_WITH_datasketch_rensa_datatrove_scipy
 
+datasketch and datatrove get --slow-rows of the generated prompts; their ratios take them as linear.
+
 Inputs are real alpaca_en and t0_p3 texts; the million are alpaca texts with half of their words replaced, a twentieth
 exact copies and a quarter with one word in fifty replaced. They are made once in --work.
 """
@@ -340,7 +342,7 @@ def main() -> None:
     parser.add_argument("--peers", help="python of an environment with datasketch, rensa, datatrove, scipy, pyarrow")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "near_dedup")
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--datatrove-rows", type=int, default=100_000)
+    parser.add_argument("--slow-rows", type=int, default=100_000, help="rows for datasketch and datatrove")
     parser.add_argument("--run", nargs="+")
     given = parser.parse_args()
     if given.run:
@@ -358,7 +360,7 @@ def main() -> None:
         "real60k": folder(work, "real60k", real[:60_000]),
         "prompts": folder(work, f"prompts{given.rows}", generated(prompts, given.rows, 1)),
         "responses": folder(work, f"responses{given.rows}", generated(outputs, given.rows, 160)),
-        "datatrove": folder(work, f"prompts{given.datatrove_rows}", generated(prompts, given.datatrove_rows, 1)),
+        "slow": folder(work, f"prompts{given.slow_rows}", generated(prompts, given.slow_rows, 1)),
     }
     versions = json.loads(
         subprocess.run(
@@ -371,6 +373,7 @@ def main() -> None:
         **conditions(["numba", "numpy", "pyarrow"]),
         "peer_versions": versions,
         "rows": given.rows,
+        "rows_of_datasketch_and_datatrove": given.slow_rows,
         "shingles": f"{SIZE} words",
         "bands": [BANDS, ROWS],
     }
@@ -385,10 +388,9 @@ def main() -> None:
     result["stage"] = {
         "curator": measure([sys.executable, script, "--run", "ours_stage", str(folders["prompts"])], 3),
         **{
-            name: measure([given.peers, script, "--run", "peer_stage", name, str(folders["prompts"])], 1)
-            for name in KEEP
+            name: measure([given.peers, script, "--run", "peer_stage", name, str(folders[_input_of(name)])], 1)
+            for name in (*KEEP, "datatrove")
         },
-        "datatrove": measure([given.peers, script, "--run", "peer_stage", "datatrove", str(folders["datatrove"])], 1),
     }
     whole: dict[str, Any] = {}
     for name in ("real60k", "prompts", "responses"):
@@ -397,13 +399,13 @@ def main() -> None:
         ours = [CURATOR, "dedup", "near", str(folders[name]), "--on", "prompt", "--out", str(out), "--json"]
         plain = [CURATOR, "concat", str(folders[name]), "--out", str(out), "--json"]
         whole[name] = {"curator": _whole(ours, out, repeats), "read_and_write": _whole(plain, out, repeats)}
-        for peer in KEEP if name != "responses" else ("rensa_rho",):
+        for peer in KEEP if name != "responses" else ("rensa",):
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir()
-            command = [given.peers, script, "--run", "peer_whole", peer, str(folders[name]), str(out)]
-            whole[name][peer] = measure(command, 1)
+            source = folders["slow" if name == "prompts" and _input_of(peer) == "slow" else name]
+            whole[name][peer] = measure([given.peers, script, "--run", "peer_whole", peer, str(source), str(out)], 1)
     result["whole_process"] = whole
-    result["ratios"] = ratios(result, given.rows / given.datatrove_rows)
+    result["ratios"] = ratios(result, given.rows / given.slow_rows)
     save("near_dedup", result)
 
 
@@ -430,20 +432,26 @@ def _whole(command: list[str], out: Path, repeats: int) -> dict[str, Any]:
     return {**middle, "all_seconds": [item["seconds"] for item in measured]}
 
 
-def ratios(result: dict[str, Any], datatrove_scale: float) -> dict[str, float]:
+def _input_of(peer: str) -> str:
+    return "slow" if peer in ("datasketch", "datatrove") else "prompts"
+
+
+def ratios(result: dict[str, Any], scale: float) -> dict[str, float]:
+    """How many times slower than curator; of peers with fewer rows, their seconds times `scale` (they are linear)."""
     stage, whole = result["stage"], result["whole_process"]
     ours = stage["curator"]["stage_seconds"]
-    found = {f"stage, {name}": stage[name]["stage_seconds"] / ours for name in KEEP}
-    found["stage, datatrove signatures (linear from fewer rows)"] = (
-        stage["datatrove"]["stage_seconds"] * datatrove_scale / ours
-    )
+    found = {}
+    for name in (*KEEP, "datatrove"):
+        times = scale if _input_of(name) == "slow" else 1
+        found[f"stage, {name}"] = stage[name]["stage_seconds"] * times / ours
     for name, measured in whole.items():
         ours = measured["curator"]["seconds"]
         for other in measured.keys() - {"curator"}:
+            times = scale if name == "prompts" and _input_of(other) == "slow" else 1
             if other == "read_and_write":
                 found[f"{name}: curator to read and write"] = ours / measured[other]["seconds"]
             else:
-                found[f"{name}: whole process, {other}"] = measured[other]["seconds"] / ours
+                found[f"{name}: whole process, {other}"] = measured[other]["seconds"] * times / ours
     return {name: round(value, 2) for name, value in sorted(found.items())}
 
 
