@@ -12,11 +12,16 @@ from curator.io.dataset import Dataset
 
 # --- stage commands -----------------------------------------------------------------------------------------------
 
+DATA = Path(__file__).parents[2] / "curator" / "data"
 STAGES = {
     "ingest": ("ingest", "{raw}"),
     "tag signals": ("tag", "signals", "{d}"),
     "tag tokens": ("tag", "tokens", "{d}", "--tokenizer", "sample_data/tiny-model"),
     "tag metadata": ("tag", "metadata", "{d}", "--set", "domain='x'"),
+    "classify language": ("classify", "language", "{d}"),
+    "classify domain": ("classify", "domain", "{d}"),
+    "classify difficulty": ("classify", "difficulty", "{d}"),
+    "classify apply": ("classify", "apply", "{d}", "--model", "{data}/domain"),
     "dedup exact": ("dedup", "exact", "{d}", "--on", "response"),
     "dedup near": ("dedup", "near", "{d}", "--on", "response", "--threshold", "0.9"),
     "filter where": ("filter", "where", "{d}", "length(messages[2].content) < 20"),
@@ -28,7 +33,7 @@ STAGES = {
 
 @pytest.mark.parametrize("name", STAGES)
 def test_json_is_one_object(name: str, at_work: Path, small: Path, tmp_path: Path) -> None:
-    line = [part.format(raw=small / "raw.jsonl", d=small / "d") for part in STAGES[name]]
+    line = [part.format(raw=small / "raw.jsonl", d=small / "d", data=DATA) for part in STAGES[name]]
     out = tmp_path / "out"
     done = curator(*line, "--out", out, "--json")
     assert done.code == 0, done.err
@@ -53,7 +58,7 @@ def test_json_is_one_object(name: str, at_work: Path, small: Path, tmp_path: Pat
 def test_every_stage_command_is_in_the_table_above() -> None:
     from cli_helpers import commands
 
-    looking = {"order", "train", "run", "show", "why", "stats", "check"}
+    looking = {"order", "train", "run", "show", "why", "stats", "check", "classify train"}
     assert {name.removeprefix("curator ") for name, _ in commands()} - looking == set(STAGES)
 
 
