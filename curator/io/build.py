@@ -27,6 +27,8 @@ from curator.schema.record import (
 
 SHARD_BYTES = 64 << 20
 _BUILD_ROWS = 2_048
+MAX_DEPTH = 500
+"""A row that nests deeper is quarantined; a decoder's own limit depends on how deep the stack is when it is called."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +168,8 @@ class Builder:
     def _draft(self, row: RawRow) -> tuple[Adapter, Draft, str | None, dict[str, Any]]:
         if row.problem:
             raise BadRow(row.problem)
+        if row.data.count(b"[") + row.data.count(b"{") > MAX_DEPTH and _nests_deeper(row.data, MAX_DEPTH):
+            raise BadRow(f"nested too deeply: more than {MAX_DEPTH} levels")
         try:
             fields = _decoder.decode(row.data)
             refuse_repeats(row.data, [fields])
@@ -178,8 +182,6 @@ class Builder:
             raise BadRow("wrong type: the row is not an object") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadRow(_explain(row, error)) from None
-        except RecursionError:
-            raise BadRow("not JSON: nested too deeply") from None
         return adapter, draft, object_text(rest) if rest else None, own
 
     def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
@@ -300,6 +302,24 @@ def message_lists(rows: list[list[Message] | None]) -> pa.ListArray:
 def _shown(names: Iterable[str]) -> str:
     names = sorted(names)
     return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "") if names else "none"
+
+
+# A text that does not end is a token too, or each quote in it would be tried again.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[][{}]', re.DOTALL)
+
+
+def _nests_deeper(text: bytes, limit: int) -> bool:
+    """Whether lists and objects stand in one another more than `limit` deep."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        mark = text[token.start()]
+        if mark in b"[{":
+            depth += 1
+            if depth > limit:
+                return True
+        elif mark in b"]}":
+            depth -= 1
+    return False
 
 
 _HALF_CHARACTER = re.compile(

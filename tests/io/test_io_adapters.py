@@ -293,7 +293,7 @@ def test_weights_and_reasoning_of_turns() -> None:
     assert messages[0]["weight"] == 16777216.0
 
 
-@pytest.mark.parametrize("weight", ["true", '"1"', "[]", "1e999", "1" + "0" * 400])
+@pytest.mark.parametrize("weight", ["true", '"1"', "[]", "1e999", "1e39", "-1e300", "1" + "0" * 400])
 def test_a_weight_must_be_a_number(weight: str) -> None:
     for row in (
         f'{{"messages":[{{"role":"user","content":"a","weight":{weight}}}]}}',
@@ -381,6 +381,14 @@ def test_turns_that_both_sides_share_go_to_the_prompt_but_never_all() -> None:
     assert form(record)["shared_messages"] == 3
     equal = draft({"chosen": [Q, GOOD], "rejected": [Q, GOOD]})
     assert [message["content"] for message in equal["rejected"]] == ["good"]
+
+
+@pytest.mark.parametrize("side", ["chosen", "rejected"])
+def test_one_side_without_the_other_is_no_preference(side: str) -> None:
+    turns = [{"role": "user", "content": "b"}]
+    record = draft({"text": "\n\nHuman: a", side: turns})
+    assert texts_of(record) == [("user", "a")]
+    assert json.loads(record["extra"]) == {side: turns}
 
 
 def test_transcripts_keep_the_space_after_the_colon_in_mind() -> None:

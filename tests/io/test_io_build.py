@@ -125,11 +125,62 @@ def test_a_bad_row_says_why(row: bytes, expected: str) -> None:
     assert reason(row) == expected
 
 
+def nested(levels: int) -> bytes:
+    """An alpaca row whose lists stand in one another so deep, the row itself being the first level."""
+    return b'{"instruction":"a","output":"b","x":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+
 def test_a_deeply_nested_row_is_bad_and_nothing_breaks() -> None:
-    deep = b'{"instruction":"a","output":"b","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    result = built(ALPACA, deep, ALPACA)
+    result = built(ALPACA, nested(100_000), nested(501), ALPACA)
     assert result.records.num_rows == 2
-    assert result.bad.column("reason").to_pylist() == ["not JSON: nested too deeply"]
+    assert result.bad.column("reason").to_pylist() == ["nested too deeply: more than 500 levels"] * 2
+
+
+def test_how_deep_a_row_may_nest_does_not_depend_on_the_stack() -> None:
+    def below(frames: int) -> Built:
+        return below(frames - 1) if frames else built(nested(500), nested(501))
+
+    for frames in (0, 150):
+        result = below(frames)
+        assert [result.records.num_rows, result.bad.num_rows] == [1, 1]
+
+
+def test_brackets_in_texts_are_no_levels() -> None:
+    row = {**ALPACA, "output": '[{"' * 2000, "x": [[], {}] * 2000}
+    assert one(row)["messages"][1]["content"] == row["output"]
+    cut = json.dumps(row).encode()[:3000]
+    assert reason(cut).startswith("not JSON: ")
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [
+        (rb'{"question":"q","answer":"a","\u0061nswer":"b"}', "answer"),
+        (rb'{"question":"q","answer":"a","x\"y":1,"x\"y":2}', 'x"y'),
+        (rb'{"question":"q","answer":"a","x\\":1,"x\\" :2}', "x\\"),
+        (rb'{"question":"q","answer":"a","\u0061\nb":1,"a\u000ab":2}', "a\nb"),
+        (rb'{"messages":[{"role":"user","content":"q","r\u006fle":"system"}]}', "role"),
+        (rb'{"conversations":[{"from":"human","value":"q"},{"from":"gpt","value":"a","\u0076alue":"b"}]}', "value"),
+        (rb'{"question":"q","answer":"a","metadata":{"domain":"x","d\u006fmain":"y"}}', "domain"),
+    ],
+)
+def test_b028_a_key_twice_in_two_spellings(row: bytes, key: str) -> None:
+    assert reason(row) == f"key twice: {key}"
+
+
+def test_a_key_with_escapes_may_come_once() -> None:
+    row = rb'{"question":"q","\u0061nswer":"a\"b\":","x\"y":1,"z":{"\"":1}}'
+    record = one(row)
+    assert record["messages"][1]["content"] == 'a"b":'
+    assert json.loads(record["extra"]) == {'x"y': 1, "z": {'"': 1}}
+
+
+def test_numbers_of_thousands_of_digits_stay_text_wherever_keys_are_compared() -> None:
+    digits = "7" * 5000
+    for number in (digits, f"-{digits}", f"{digits}.5", f"1e{digits}"):
+        record = one(f'{{"question":"answer","answer":"question","x":{number},"id":{number}}}'.encode())
+        assert record["extra"] == f'{{"x":{number}}}'
+        assert record["metadata"]["original_id"] == number
 
 
 def test_a_pair_of_surrogates_is_one_character() -> None:

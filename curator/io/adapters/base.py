@@ -112,16 +112,22 @@ def rows_of(raw: msgspec.Raw, name: str) -> list[dict[str, msgspec.Raw]]:
     return rows
 
 
+_ESCAPED_KEY = re.compile(rb'\\.[^"\\]*"\s*:', re.DOTALL)
+
+
 def refuse_repeats(text: bytes, objects: Sequence[Mapping[str, Any]]) -> None:
     """Raise BadRow when an object names a key twice: the decoder has kept the last one and lost the first.
 
-    `objects` is what was decoded from `text`, one object or a list of them. Counting quoted keys rules most rows out.
+    `objects` is what was decoded from `text`, one object or a list of them. Counting quoted keys rules most rows out,
+    unless a key is written with escapes, which makes one name of two spellings.
     """
     names = set().union(*objects)
-    if sum(text.count(b'"%b"' % name.encode()) for name in names) <= sum(map(len, objects)):
+    if sum(text.count(b'"%b"' % name.encode()) for name in names) <= sum(map(len, objects)) and not (
+        b"\\" in text and _ESCAPED_KEY.search(text)
+    ):
         return
-    # Objects as tuples of pairs, so that nothing is lost.
-    parsed = json.loads(text, object_pairs_hook=tuple)
+    # Objects as tuples of pairs, so that nothing is lost; numbers as text, since Python limits the digits of an int.
+    parsed = json.loads(text, object_pairs_hook=tuple, parse_int=str, parse_float=str)
     for pairs in [parsed] if isinstance(parsed, tuple) else parsed:
         keys = [key for key, _ in pairs]
         if len(set(keys)) < len(keys):
@@ -133,14 +139,17 @@ def value_of(raw: msgspec.Raw) -> Any:
     return _any.decode(raw)
 
 
+_LARGEST_FLOAT32 = 3.4028234663852886e38
+
+
 def weight_of(fields: Fields) -> float | None:
-    """The loss weight of a turn; null or absent is None."""
+    """The loss weight of a turn, which fits a float32; null or absent is None."""
     raw = fields.get("weight")
     if raw is None or kind_of(raw) == "null":
         return None
     try:
-        if kind_of(raw) == "number":
-            return float(value_of(raw))
+        if kind_of(raw) == "number" and abs(weight := float(value_of(raw))) <= _LARGEST_FLOAT32:
+            return weight
     except (msgspec.ValidationError, OverflowError):
         pass
     raise BadRow(f"wrong type: weight of a turn is {raw_text(raw)[:40]}, expected a number")

@@ -54,7 +54,7 @@ def _single(fields: Fields) -> Draft:
 
 
 def _convert(fields: Fields) -> Draft:
-    return _sides(fields) if "chosen" in fields else _single(fields)
+    return _sides(fields) if {"chosen", "rejected"} <= fields.keys() else _single(fields)
 
 
 ADAPTER = Adapter(
