@@ -43,8 +43,7 @@ def test_killed_process_goes_on(name: str, fault: str, small: Small, tmp_path: P
     ("name", "fault"),
     [
         ("ingest", POINTS[0]),
-        ("dedup", POINTS[1]),
-        pytest.param("tag", POINTS[1], marks=pytest.mark.slow),
+        ("tag", POINTS[1]),
         pytest.param("mix", POINTS[0], marks=pytest.mark.slow),
     ],
 )
@@ -59,6 +58,16 @@ def test_killed_worker_is_named_and_goes_on(name: str, fault: str, small: Small,
     assert_unfinished(tmp_path / "out")
     run(*line, "--workers", 1)
     assert contents(tmp_path / "out") == contents(small.reference(name))
+
+
+def test_killed_threads_go_on(small: Small, tmp_path: Path) -> None:
+    """Dataset stages work in threads: there is no worker that could die alone."""
+    line = (*small.lines["dedup"], "--out", tmp_path / "out")
+    code, _ = finish(start(*line, "--workers", 2, fault=POINTS[1]))
+    assert code == -signal.SIGKILL
+    assert_unfinished(tmp_path / "out")
+    run(*line, "--workers", 2)
+    assert contents(tmp_path / "out") == contents(small.reference("dedup"))
 
 
 def kill_at_random(line: tuple[object, ...], out: Path, kills: int, longest: float, seed: int) -> None:
