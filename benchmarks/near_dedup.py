@@ -343,6 +343,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "near_dedup")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--slow-rows", type=int, default=100_000, help="rows for datasketch and datatrove")
+    parser.add_argument("--recall", type=Path, help="the recall.json that an earlier run left in its --work")
     parser.add_argument("--run", nargs="+")
     given = parser.parse_args()
     if given.run:
@@ -377,14 +378,14 @@ def main() -> None:
         "shingles": f"{SIZE} words",
         "bands": [BANDS, ROWS],
     }
-    result["recall"] = (
-        {}
-        if given.rows < 100_000
-        else {
+    if given.recall:
+        result["recall"] = json.loads(given.recall.read_text())
+    else:
+        result["recall"] = {
             "prompts": accuracy(random.Random(3).sample(p3(data, "prompt"), 20_000), work, given.peers),
             "responses": accuracy(random.Random(3).sample(outputs, 20_000), work, given.peers),
         }
-    )
+        (work / "recall.json").write_text(json.dumps(result["recall"]))
     result["stage"] = {
         "curator": measure([sys.executable, script, "--run", "ours_stage", str(folders["prompts"])], 3),
         **{
