@@ -307,7 +307,7 @@ class RawReader:
         row = 0
         # Of an element that grows too long only this is held: where it begins, and its first bytes.
         long: tuple[int, bytes] | None = None
-        closed = False
+        closed = after_comma = False
         while not closed:
             data = np.frombuffer(buffer, np.uint8)
             while position < len(buffer) and not closed:
@@ -318,6 +318,7 @@ class RawReader:
                     yield self._element(row, begin, element, base + end - begin if long else len(element))
                     row += 1
                     long = None
+                    after_comma = buffer[end : end + 1] == b","
                 closed = stopped < len(buffer) and found < len(starts)
                 position = stopped
             if closed:
@@ -339,6 +340,9 @@ class RawReader:
             begin, rest = long or (base + open_at, buffer[open_at:][:KEPT_RAW_BYTES])
             yield RawRow(row, begin, rest, "cut: the JSON array is not closed")
             return
+        if after_comma:
+            yield RawRow(row, base + position, b"", "not JSON: nothing behind the last comma")
+            row += 1
         rest = buffer[position + 1 :].strip(_SPACE)
         for block in blocks:
             rest = (rest + block).strip(_SPACE)[:KEPT_RAW_BYTES]
@@ -412,17 +416,20 @@ class RawReader:
         if carry:
             yield carry
 
-    def _parquet(self) -> Iterator[RawRow]:
+    def parquet_file(self) -> Any:
+        """The file with its footer read. Raises CuratorError when it has none."""
         import pyarrow.parquet as pq
 
         if self.container.compression != "none" or self.path == STDIN:
             raise CuratorError(f"{self.path}: Parquet must be a plain file", hint="unpack it first")
         try:
-            file = pq.ParquetFile(self.path)
+            return pq.ParquetFile(self.path)
         except Exception as error:
             raise CuratorError(f"{self.path} is not a whole Parquet file: {error}", hint="fetch it again") from None
+
+    def _parquet(self) -> Iterator[RawRow]:
         row = 0
-        for batch in file.iter_batches(batch_size=1024, use_threads=False):
+        for batch in self.parquet_file().iter_batches(batch_size=1024, use_threads=False):
             for values in batch.to_pylist():
                 try:
                     yield RawRow(row, 0, json.dumps(values, ensure_ascii=False, allow_nan=True).encode())
@@ -469,8 +476,10 @@ class _TableLines:
 
 
 def container_of(path: str) -> Container:
-    """What a file is. Raises CuratorError when it is nothing that is read."""
+    """What a file is. Raises CuratorError when it is nothing that is read, or Parquet that is cut."""
     with RawReader(path) as reader:
+        if reader.container.layout == "parquet":
+            reader.parquet_file().close()
         return reader.container
 
 

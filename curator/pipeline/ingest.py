@@ -122,8 +122,8 @@ def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path,
             outcome = Outcome(out, [STEP], folder.complete.ledger(), time.time() - started, True)
             outcome.notes = _notes(folder.complete.tasks)
             return outcome
-        tasks = [task for index, file in enumerate(raw_files) for task in _plan(index, file, source, out)]
         _open_all(raw_files)
+        tasks = [task for index, file in enumerate(raw_files) for task in _plan(index, file, source, out)]
         missing = [task for task in tasks if task.name not in folder.finished]
         total = sum(file.size for file in raw_files)
         with log.progress(total, f"ingest {source.name}", "bytes") as bar:
@@ -163,9 +163,21 @@ def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[
 
 
 def _open_all(files: Sequence[RawFile]) -> None:
-    """Open every file before work starts, so that a bad one is named in the first second; warm what workers need."""
-    containers = {container_of(file.path).layout for file in files}
-    if "array" in containers:
+    """Open every file before work starts, so that bad ones are named in the first second; warm what workers need."""
+    layouts: set[str] = set()
+    faults: dict[str, CuratorError] = {}
+    for file in files:
+        try:
+            layouts.add(container_of(file.path).layout)
+        except CuratorError as error:
+            faults[file.relative] = error
+    if faults:
+        first, *others = faults.values()
+        if not others:
+            raise first
+        shown = ", ".join(list(faults)[1:6]) + (", ..." if len(others) > 5 else "")
+        raise CuratorError(f"{first.message} (nor can be read: {shown})", first.hint)
+    if "array" in layouts:
         from curator.kernels.warm import warm
 
         warm()

@@ -160,6 +160,19 @@ def test_bytes_behind_the_array_are_a_bad_row(tmp_path: Path) -> None:
     assert rows[1:] == [(1, 9, b'[{"b":2}]', "after the end: bytes behind the closing ] of the array")]
 
 
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+@pytest.mark.parametrize("end", [",]", " , \n ] \n", ",\n]x"])
+def test_a_comma_behind_the_last_element_is_a_bad_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, block: int
+) -> None:
+    monkeypatch.setattr(raw, "BLOCK_BYTES", block)
+    data = b'[{"a":1},{"b":[1,2]}' + end.encode()
+    rows = read(written(tmp_path, "a.json", data))
+    assert [row[2] for row in rows[:2]] == [b'{"a":1}', b'{"b":[1,2]}']
+    assert rows[2] == (2, data.rindex(b"]"), b"", "not JSON: nothing behind the last comma")
+    assert [row[2] for row in rows[3:]] == ([b"x"] if end.endswith("x") else [])
+
+
 def test_nothing_between_two_commas_is_a_bad_row(tmp_path: Path) -> None:
     rows = read(written(tmp_path, "a.json", b'[{"a":1},,{"b":2}]'))
     assert [(row[0], row[2], row[3]) for row in rows] == [
