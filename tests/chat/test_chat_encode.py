@@ -1,13 +1,16 @@
 """The tokens that carry loss are the answers, whatever the conversation holds."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from chat_samples import turn
+from chat_samples import CHATML, turn
+from record_samples import ingested, rows_of, write_lines
 
+from curator.chat.audit import audit, stop_ids
 from curator.chat.messages import Conversation
 from curator.chat.tokenizer import BAD_WEIGHT, MASK_MISMATCH, NO_SUPERVISED_TOKENS, OK, TEMPLATE_ERROR, ChatTokenizer
 from curator.schema.record import MESSAGE_TYPE
@@ -168,6 +171,41 @@ def test_tool_arguments_are_decoded_once(chat: ChatTokenizer, arguments: Any, re
     for content in (None, "", " "):
         text = supervised_text(chat, chat.encode([turn("assistant", content, tool_calls=calls)]))
         assert text == f'{content or ""}<tool_call>{{"name": "weather", "arguments": {rendered}}}</tool_call><|im_end|>'
+
+
+@pytest.mark.parametrize("content", [None, "", " "])
+def test_b158_a_call_without_content_is_all_there_is(chat: ChatTokenizer, content: str | None) -> None:
+    calls = json.dumps([{"function": {"name": "f", "arguments": {"n": 1}}}])
+    encoded = chat.encode([turn("user", "q"), turn("assistant", content, tool_calls=calls), turn("tool", None)])
+    assert encoded.status == OK
+    assert supervised_text(chat, encoded) == (
+        f'{content or ""}<tool_call>{{"name": "f", "arguments": {{"n": 1}}}}</tool_call><|im_end|>'
+    )
+    assert "None" not in chat.decode(encoded.ids) and "null" not in chat.decode(encoded.ids)
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_b160_traces_of_all_turns_are_there_and_trained(
+    chat: ChatTokenizer, make_folder: Any, tmp_path: Path, inline: bool
+) -> None:
+    turns = []
+    for number in range(3):
+        turns.append({"role": "user", "content": f"q{number}"})
+        text = f"<think>\nr{number}\n</think>\n\na{number}" if inline else f"a{number}"
+        given = {} if inline else {"reasoning_content": f"r{number}"}
+        turns.append({"role": "assistant", "content": text, **given})
+    ingested(write_lines(tmp_path / "r.jsonl", [{"messages": turns}]), tmp_path / "d")
+    (row,) = rows_of(tmp_path / "d")
+    assert [turn["reasoning"] for turn in row["messages"][1::2]] == ["r0", "r1", "r2"]
+    encoded = chat.encode(row["messages"])
+    assert encoded.status == OK
+    whole = "".join(f"<think>\nr{number}\n</think>\n\na{number}<|im_end|>" for number in range(3))
+    assert supervised_text(chat, encoded) == whole
+    # A template that drops what came before the last turn: the audit says so, and names no record clean.
+    dropping = make_folder(CHATML.replace("if message.reasoning_content", "if message.reasoning_content and loop.last"))
+    other = ChatTokenizer.load(dropping)
+    report = audit(other, [Conversation(row["messages"])], ["s/r.jsonl#0"], stop_ids(dropping, other))
+    assert any("reasoning is not" in str(problem) for problem in report.problems)
 
 
 def test_batches_equal_single_records(chat: ChatTokenizer) -> None:

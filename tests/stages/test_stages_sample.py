@@ -63,3 +63,15 @@ def test_concat_refuses_folders_that_share_ids(tmp_path: Path) -> None:
         passed(Concat(), [left, right], tmp_path / "out")
     assert caught.value.message == f"{left} and {right} share ids, for example s/f#2"
     assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_b123_a_sample_is_not_the_head_and_hardly_changes_when_rows_come_behind(tmp_path: Path) -> None:
+    rows = [record(f"s/f#{n}", f"topic {'ab'[n // 50]}", "x") for n in range(100)]
+    folder = write_dataset(tmp_path / "d", rows, shard_rows=30)
+    taken = rows_of(passed(Sample(rows=20), folder, tmp_path / "out"))
+    topics = [row["messages"][0]["content"] for row in taken]
+    assert len(topics) == 20 and 5 <= topics.count("topic a") <= 15
+    more = [*rows, *(record(f"s/g#{n}", "topic c", "x") for n in range(50))]
+    later = passed(Sample(rows=20), write_dataset(tmp_path / "more", more, shard_rows=30), tmp_path / "later")
+    old = [name for name in ids_of(later) if name.startswith("s/f#")]
+    assert 5 <= len(old) < 20 and set(old) < {row["id"] for row in taken}

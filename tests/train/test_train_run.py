@@ -2,6 +2,8 @@
 
 import json
 import math
+import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +161,27 @@ def test_an_unfinished_checkpoint_is_not_resumed(mixture: Path, model: Path, out
         file.write('{"step": 7, "loss"')
     run(mixture, model, out, world, save_every=3)
     assert (out / "metrics.jsonl").read_bytes() == metrics
+
+
+def test_p38_a_run_that_was_stopped_between_two_passes_goes_on(
+    mixture: Path, model: Path, tmp_path: Path, world: World
+) -> None:
+    """A step is a whole pass over the order, so the checkpoint to resume from lies exactly at the border."""
+    config = TrainConfig(model=str(model), **SETTINGS)
+    prepare(mixture, config, tmp_path / "plan")
+    num_packs = open_inputs(mixture, config, tmp_path / "plan").packs.num_packs
+    settings = {"packs_per_step": num_packs, "steps": 3, "save_every": 1, "keep_checkpoints": 3}
+    run(mixture, model, tmp_path / "straight", world, **settings)
+    shutil.copytree(tmp_path / "straight", tmp_path / "stopped")
+    (tmp_path / "stopped" / "manifest.json").unlink()
+    for step in (2, 3):
+        shutil.rmtree(tmp_path / "stopped" / "checkpoints" / f"step-{step}")
+    run(mixture, model, tmp_path / "stopped", world, **settings)
+    ledger = read_ledger(tmp_path / "stopped")
+    assert ledger.equals(read_ledger(tmp_path / "straight"))
+    assert Counter(ledger.column("epoch").to_pylist()) == {0: 36, 1: 36, 2: 36}
+    for name in ("metrics.jsonl", "model/model.safetensors"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes()
 
 
 def test_a_step_that_is_not_finite_is_not_taken(mixture: Path, model: Path, out: Path, world: World) -> None:
