@@ -9,7 +9,10 @@ import pytest
 from cli_helpers import curator
 from record_samples import record, write_dataset
 
+from curator.io import dataset
 from curator.io.dataset import Dataset
+
+SAMPLES = Path(__file__).parents[2] / "sample_data"
 
 
 def write_lines(path: Path, count: int, start: int = 0) -> Path:
@@ -93,6 +96,7 @@ def test_b097_everything_filtered_out(tmp_path: Path) -> None:
         ("threshold: '0.9'", "threshold"),
         ("threshold: 1,5", "threshold"),
         ("threshold: 0.9, threshold: 0.8", "threshold"),
+        ("threshold: [0.9]", "threshold"),
         ("budget: 5", "budget"),
     ],
 )
@@ -113,23 +117,36 @@ def test_b150_a_misspelt_key_is_refused(tmp_path: Path, text: str, message: str)
         assert curator("run", recipe, "--out", tmp_path / "out").code == 2
 
 
-@pytest.mark.parametrize("command", [("dedup", "near"), ("dedup", "exact"), ("tag", "signals"), ("concat",)])
-def test_b151_a_corrupt_shard_is_no_success(
-    tmp_path: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from curator.io import dataset
+COMMANDS = {
+    "concat": [],
+    "sample": ["--rows", 9],
+    "tag signals": [],
+    "tag metadata": ["--set", "topic='x'"],
+    "tag tokens": ["--tokenizer", SAMPLES / "tiny-model"],
+    "classify language": [],
+    "dedup exact": [],
+    "dedup near": [],
+    "filter where": ["length(messages) > 0"],
+    "mix": [],
+}
 
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_b151_a_corrupt_shard_is_no_success(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataset, "GROUP_BYTES", 1)
     folder = write_dataset(tmp_path / "d", [record(f"s/f#{n}", f"q {n}", "a") for n in range(9)], shard_rows=3)
     shard = sorted((folder / "data").iterdir())[1]
-    data = bytearray(shard.read_bytes())
-    data[len(data) // 4 : len(data) // 2] = os.urandom(len(data) // 2 - len(data) // 4)
-    shard.write_bytes(data)
-    done = curator(*command, folder, "--out", tmp_path / "out", "--json")
+    data = shard.read_bytes()
+    shard.write_bytes(data[: len(data) // 4] + bytes(len(data) // 2) + data[len(data) // 4 + len(data) // 2 :])
+    line = [*command.split(), folder, *COMMANDS[command], "--out", tmp_path / "out", "--json"]
+    done = curator(*line)
     assert done.code in (1, 3)
     assert shard.name in done.error
     assert done.out == ""
     assert not (tmp_path / "out" / "manifest.json").exists()
+    shard.write_bytes(data)
+    done = curator(*line)
+    assert (done.code, json.loads(done.out)["kept"]) == (0, 9)
 
 
 def test_b152_no_input_matched(tmp_path: Path) -> None:
@@ -139,6 +156,7 @@ def test_b152_no_input_matched(tmp_path: Path) -> None:
     good = write_lines(tmp_path / "good.jsonl", 2)
     for what in ([f"{tmp_path}/nope/*.jsonl"], [tmp_path / "empty"], [tmp_path / "hidden"], [good, tmp_path / "gone"]):
         done = curator("ingest", *what, "--source", "s", "--out", tmp_path / "out")
-        assert done.code in (1, 2)
-        assert str(what[-1]) in done.error
+        assert done.code == 1
+        assert str(what[-1]) in done.error and os.getcwd() in done.hint
         assert not (tmp_path / "out").exists()
+    assert curator("ingest", good, "--source", "s", "--out", tmp_path / "out").code == 0

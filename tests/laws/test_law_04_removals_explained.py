@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from law_samples import ONE_NUMBER, SOURCES, TRUTH, TWO_COLUMNS, Story, curator, parquet_rows
+from near_reference import jaccard, shingles
 from record_samples import passed
 
 from curator.stages.dedup.exact import Exact
+from curator.stages.dedup.near import Near
 from curator.stages.filter.where import Where
 from curator.stages.sample import Sample
 
@@ -148,6 +150,32 @@ def test_a_duplicate_is_equal_to_its_keeper_and_the_keeper_is_kept(
         assert drop["keeper"] in kept and name not in kept
         assert normalise(select(came[name])) == normalise(select(came[drop["keeper"]]))
         assert (drop["value"], drop["threshold"], drop["rule"]) == (1.0, 1.0, "duplicate")
+        assert settings["on"] in drop["detail"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "role"),
+    [
+        ({"on": "response", "threshold": 0.6}, "assistant"),
+        ({"on": "prompt", "threshold": 0.7, "unit": "characters", "size": 5}, "user"),
+    ],
+    ids=["words", "characters"],
+)
+def test_a_near_duplicate_is_as_similar_to_its_keeper_as_it_says(
+    story: Story, tmp_path: Path, settings: dict[str, Any], role: str
+) -> None:
+    """Recomputed with Python sets, which share nothing with the kernels."""
+    tagged = story.pass_of("tag.signals")
+    out = passed(Near(**settings), tagged, tmp_path / "out")
+    texts = {row["id"]: turns_of(role)(row) for row in parquet_rows(tagged)}
+    kept, found = {row["id"] for row in parquet_rows(out)}, drops(out)
+    how = {name: settings[name] for name in ("unit", "size") if name in settings}
+    assert sum(drop["value"] < 1 for drop in found.values()) > 10
+    for name, drop in found.items():
+        assert drop["keeper"] in kept and name not in kept
+        similarity = jaccard(shingles(texts[name], **how), shingles(texts[drop["keeper"]], **how))
+        assert drop["value"] == pytest.approx(similarity, abs=1e-12) and similarity >= drop["threshold"]
+        assert (drop["threshold"], drop["rule"]) == (settings["threshold"], "duplicate")
         assert settings["on"] in drop["detail"]
 
 
