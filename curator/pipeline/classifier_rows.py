@@ -58,9 +58,9 @@ def collect_rows(
     few numbers for each row. Raises CuratorError when a class has fewer than `MIN_ROWS`, or there are not two.
     """
     labels, classes, keys = _read_labels(dataset, label, seed)
+    _require_rows(labels, classes[classes >= 0], label)
     chosen = _sample(classes, keys, max_rows)
     left_out = {"no_label": int((classes < 0).sum()), "over_max_rows": int((classes >= 0).sum()) - len(chosen)}
-    _require_rows(labels, classes[chosen], label)
     if left_out["over_max_rows"]:
         log.info(f"{left_out['over_max_rows']:,} rows are over {max_rows:,} of their class and left out, by id")
     lines, groups, sources = _read_lines(dataset, on, group_by, chosen, scratch)
@@ -103,7 +103,8 @@ def _read_labels(dataset: Dataset, label: str, seed: int) -> tuple[list[str], np
         codes.append(np.array([*numbers, -1])[pc.fill_null(found.indices, len(numbers)).to_numpy()])
         keys.append(_hash_ids(batch.column("id").to_pylist(), seed))
     labels = sorted(names)
-    ranks = np.array([labels.index(name) for name in names] + [-1])
+    rank = {name: number for number, name in enumerate(labels)}
+    ranks = np.array([*(rank[name] for name in names), -1])
     return labels, ranks[np.concatenate(codes)], np.concatenate(keys)
 
 
@@ -134,8 +135,9 @@ def _require_rows(labels: list[str], classes: np.ndarray, label: str) -> None:
         raise CuratorError(f"{label} has {found}: there is nothing to tell apart", hint="at least two labels")
     few = [f"{name} {count}" for name, count in zip(labels, counts.tolist(), strict=True) if count < MIN_ROWS]
     if few:
+        more = f" and {len(few) - 8:,} more" if len(few) > 8 else ""
         raise CuratorError(
-            f"too few rows with text of {label}: {', '.join(few)}; each needs {MIN_ROWS}",
+            f"too few rows with text of {label}: {', '.join(few[:8])}{more}; each needs {MIN_ROWS}",
             hint="label more, or join labels with curator tag metadata --set",
         )
 

@@ -89,6 +89,9 @@ def test_a_label_that_cannot_be_learned_is_named(tmp_path: Path) -> None:
         CuratorError, match=r"too few rows with text of metadata.domain: cooking 19, sailing 19; each needs 20"
     ):
         train_classifier([few], SETTINGS, tmp_path / "m")
+    own = write_dataset(tmp_path / "own", [record(f"s/f#{n}", "q", metadata={"domain": f"d{n:02}"}) for n in range(30)])
+    with pytest.raises(CuratorError, match=r"d00 1, .*, d07 1 and 22 more; each needs 20"):
+        train_classifier([own], SETTINGS, tmp_path / "m")
     one = write_dataset(tmp_path / "one", labelled_rows(60, domain="all"))
     with pytest.raises(CuratorError, match="metadata.domain has only all"):
         train_classifier([one], SETTINGS, tmp_path / "m")
