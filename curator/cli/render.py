@@ -72,7 +72,7 @@ def print_training(trained: "Trained") -> None:
     card = trained.card
     print_table(CLASS_HEADER, class_rows(card["classes"]))
     print()
-    print_table((f"{card['fingerprint']['settings']['folds']}-fold cross-validation", ""), summary_rows(card))
+    print_table((f"{card['folds']}-fold cross-validation", ""), summary_rows(card))
     done = "was complete, nothing to do" if trained.reused else "written"
     print(f"{trained.out} ({done}); the card for people: {trained.out / 'README.md'}")
 

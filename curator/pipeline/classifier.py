@@ -111,7 +111,7 @@ def train_classifier(inputs: Sequence[Path], settings: TrainSettings, out: Path,
             dataset, path, settings.on, settings.group_by, settings.max_rows, settings.seed, Path(scratch)
         )
         folds = assign_folds(rows, settings.folds, settings.group_by)
-        predicted, raw = _validate(library, rows, folds, settings, Path(scratch))
+        predicted, raw = _validate(library, rows, folds, settings.seed, Path(scratch))
         curve = _calibration(raw[predicted >= 0], (predicted == rows.classes)[predicted >= 0])
         confidences = calibrated(raw, *np.array(curve).T)
         measured = figures(rows.labels, rows.classes, predicted, confidences, settings.min_confidence)
@@ -132,6 +132,7 @@ def train_classifier(inputs: Sequence[Path], settings: TrainSettings, out: Path,
         "label": settings.field,
         "on": settings.on,
         **measured,
+        "folds": len(np.unique(folds)),
         "confidence": {"minimum": settings.min_confidence, "curve": curve, **measured["confidence"]},
         "training": {
             "rows": len(rows.classes),
@@ -245,15 +246,14 @@ def _fit(library: Any, rows: Rows, chosen: np.ndarray, seed: int, scratch: Path)
     return model
 
 
-def _validate(
-    library: Any, rows: Rows, folds: np.ndarray, settings: TrainSettings, scratch: Path
-) -> tuple[np.ndarray, np.ndarray]:
+def _validate(library: Any, rows: Rows, folds: np.ndarray, seed: int, scratch: Path) -> tuple[np.ndarray, np.ndarray]:
     """Class and raw confidence of every row, from a model that has not seen the row's fold."""
     predicted = np.full(len(rows.classes), -1, np.int64)
     raw = np.zeros(len(rows.classes))
-    with log.progress(settings.folds, "validating", "folds") as bar:
-        for fold in range(settings.folds):
-            score = Scorer(_fit(library, rows, np.flatnonzero(folds != fold), settings.seed, scratch))
+    numbers = np.unique(folds)  # fewer than were asked for where there are fewer groups
+    with log.progress(len(numbers), "validating", "folds") as bar:
+        for fold in numbers:
+            score = Scorer(_fit(library, rows, np.flatnonzero(folds != fold), seed, scratch))
             for part, lines in rows.chunks(np.flatnonzero(folds == fold)):
                 predicted[part], raw[part] = score(lines)
             bar.advance()

@@ -80,7 +80,7 @@ def card_text(card: Mapping[str, Any]) -> bytes:
         "",
         *(f"- {note}" for note in card.get("notes", ())),
         *([""] if card.get("notes") else []),
-        f"## Cross-validation, {settings['folds']} folds{by}",
+        f"## Cross-validation, {card['folds']} folds{by}",
         "",
         "Every row is judged by a model that has not seen its fold. *If sure* leaves out answers below the minimum: "
         "what is not `unknown`.",
