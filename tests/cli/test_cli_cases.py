@@ -89,6 +89,20 @@ def test_b097_everything_filtered_out(tmp_path: Path) -> None:
     assert done.code == 1 and "the mixture is empty: none of 0 records" in done.error
 
 
+def test_b144_overwriting_with_two_workers_leaves_all_rows_and_nothing_else(tmp_path: Path) -> None:
+    for number in range(10):
+        write_lines(tmp_path / "raw" / f"{number}.jsonl", 100, number * 100)
+    line = ["ingest", tmp_path / "raw", "--source", "s", "--out", tmp_path / "d", "--workers", 2, "--overwrite"]
+    files = []
+    for license in ("mit", "apache-2.0"):
+        assert curator(*line, "--license", license).code == 0
+        rows = [row for batch in Dataset.open(tmp_path / "d").batches(["messages"]) for row in batch.to_pylist()]
+        assert [row["messages"][0]["content"] for row in rows] == [f"q{n}" for n in range(1000)]
+        files.append(sorted(path.relative_to(tmp_path / "d") for path in (tmp_path / "d").rglob("*")))
+        assert curator("check", tmp_path / "d").code == 0
+    assert files[0] == files[1]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

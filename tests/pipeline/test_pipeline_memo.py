@@ -9,12 +9,14 @@ import pyarrow as pa
 import pytest
 from record_samples import batch_of, message, record
 
+from curator.errors import CuratorError
 from curator.pipeline.apply import Chain
 from curator.pipeline.memo import memo_folder
 from curator.schema.record import RECORD_SCHEMA, score_array, score_type
 from curator.stages.base import RowFunction, RowStage
 
 CALLS: list[list[str]] = []
+FAILING: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Length(RowStage):
         def measure(batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
             if batch.num_rows:
                 CALLS.append(batch.column("id").to_pylist())
+                if FAILING & {*CALLS[-1]}:
+                    raise CuratorError("the tagger is away")
             lengths = [
                 self.factor * sum(len(turn["content"] or "") for turn in messages or ())
                 for messages in batch.column("messages").to_pylist()
@@ -47,6 +51,7 @@ class Length(RowStage):
 @pytest.fixture(autouse=True)
 def no_calls() -> None:
     CALLS.clear()
+    FAILING.clear()
 
 
 ROWS = [record(f"s/f#{n}", "q" * n, "a") for n in range(8)]
@@ -100,6 +105,18 @@ def test_weights_and_marks_of_traces_are_part_of_the_key(tmp_path: Path) -> None
     lengths(tmp_path, [record(f"s/f#{n}", "q", answer) for n, answer in enumerate(answers)])
     lengths(tmp_path, [record(f"t/f#{n}", "q", answer) for n, answer in enumerate(answers)])
     assert list(CALLS) == [[f"s/f#{n}" for n in range(4)]]
+
+
+def test_b146_a_call_that_failed_is_no_result(tmp_path: Path) -> None:
+    """What was measured before the failure is known afterwards; what failed is measured again."""
+    FAILING.update({"s/f#3", "s/f#7"})
+    with pytest.raises(CuratorError, match="the tagger is away"):
+        lengths(tmp_path, ROWS, cut=3)
+    FAILING.clear()
+    CALLS.clear()
+    assert lengths(tmp_path, ROWS, cut=3) == [n + 1 for n in range(8)]
+    assert list(CALLS) == [[f"s/f#{n}" for n in range(3, 8)]]
+    assert lengths(tmp_path, ROWS) == [n + 1 for n in range(8)] and len(CALLS) == 1
 
 
 def test_without_a_memo_nothing_is_kept(tmp_path: Path) -> None:
