@@ -1,11 +1,14 @@
 """Messages as columns hold them become messages as chat templates expect them."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+
+from curator.schema.record import MAX_JSON_DEPTH
 
 DEFAULT_WRAP = ("<think>\n", "\n</think>\n\n")
 """Marks around a trace that goes inline when its record does not say which marks it had."""
@@ -71,25 +74,54 @@ def _template_message(
     return result
 
 
-def _tool_calls(index: int, text: str) -> list[Any]:
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+def _decoded(text: str, where: str) -> Any:
+    """The value of JSON text. Raises ValueError when it is none, MessageFault when it is one that has no tokens."""
     try:
-        calls = json.loads(text)
+        value = json.loads(text)
+    except RecursionError:
+        raise MessageFault(f"{where} is nested too deeply") from None
+    if text.count("[") + text.count("{") > MAX_JSON_DEPTH and _depth(value) > MAX_JSON_DEPTH:
+        raise MessageFault(f"{where} is nested too deeply")
+    # Only an escape brings half a character: the text itself has none.
+    if "\\u" in text and any(map(_HALF_CHARACTER.search, all_text(value))):
+        raise MessageFault(f"{where} holds a lone surrogate")
+    return value
+
+
+def _depth(value: Any) -> int:
+    """How deep lists and dictionaries stand in one another."""
+    deepest, waiting = 0, [(value, 1)]
+    while waiting:
+        inner, depth = waiting.pop()
+        if isinstance(inner, dict | list):
+            deepest = max(deepest, depth)
+            waiting += [(item, depth + 1) for item in (inner.values() if isinstance(inner, dict) else inner)]
+    return deepest
+
+
+def _tool_calls(index: int, text: str) -> list[Any]:
+    where = f"messages[{index}].tool_calls"
+    try:
+        calls = _decoded(text, where)
     except ValueError as error:
-        raise MessageFault(f"messages[{index}].tool_calls is not JSON: {error}") from None
+        raise MessageFault(f"{where} is not JSON: {error}") from None
     calls = [calls] if isinstance(calls, dict) else calls
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-        raise MessageFault(f"messages[{index}].tool_calls is not a list of objects")
-    return [_call_with_arguments(call) for call in calls]
+        raise MessageFault(f"{where} is not a list of objects")
+    return [_call_with_arguments(call, where) for call in calls]
 
 
-def _call_with_arguments(call: dict[str, Any]) -> dict[str, Any]:
+def _call_with_arguments(call: dict[str, Any], where: str) -> dict[str, Any]:
     """The call with arguments that are JSON text of an object decoded once; any other text stays text."""
     if isinstance(call.get("function"), dict):
-        return {**call, "function": _call_with_arguments(call["function"])}
+        return {**call, "function": _call_with_arguments(call["function"], where)}
     if not isinstance(call.get("arguments"), str):
         return call
     try:
-        arguments = json.loads(call["arguments"])
+        arguments = _decoded(call["arguments"], where)
     except ValueError:
         return call
     return {**call, "arguments": arguments} if isinstance(arguments, dict) else call
@@ -100,7 +132,7 @@ def template_tools(text: str | None, change: Callable[[str], str] = str) -> list
     if text is None:
         return None
     try:
-        tools = json.loads(text)
+        tools = _decoded(text, "tools")
     except ValueError as error:
         raise MessageFault(f"tools is not JSON: {error}") from None
     tools = [tools] if isinstance(tools, dict) else tools

@@ -18,6 +18,7 @@ from curator.schema.check import did_you_mean
 from curator.schema.record import (
     FIELD_TYPES,
     HASH_TYPE,
+    MAX_JSON_DEPTH,
     METADATA_FIELDS,
     QUARANTINE_SCHEMA,
     content_hash,
@@ -27,8 +28,6 @@ from curator.schema.record import (
 
 SHARD_BYTES = 64 << 20
 _BUILD_ROWS = 2_048
-MAX_DEPTH = 500
-"""A row that nests deeper is quarantined; a decoder's own limit depends on how deep the stack is when it is called."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,8 +167,8 @@ class Builder:
     def _draft(self, row: RawRow) -> tuple[Adapter, Draft, str | None, dict[str, Any]]:
         if row.problem:
             raise BadRow(row.problem)
-        if row.data.count(b"[") + row.data.count(b"{") > MAX_DEPTH and _nests_deeper(row.data, MAX_DEPTH):
-            raise BadRow(f"nested too deeply: more than {MAX_DEPTH} levels")
+        if row.data.count(b"[") + row.data.count(b"{") > MAX_JSON_DEPTH and _nests_deeper(row.data, MAX_JSON_DEPTH):
+            raise BadRow(f"nested too deeply: more than {MAX_JSON_DEPTH} levels")
         try:
             fields = _decoder.decode(row.data)
             refuse_repeats(row.data, [fields])

@@ -16,6 +16,9 @@ SCHEMA_VERSION = 1
 
 KINDS = ("sft", "preference", "feedback", "prompt", "text")
 ROLES = ("system", "user", "assistant", "tool")
+MAX_JSON_DEPTH = 128
+"""Levels of lists and objects in a raw row or in JSON text. What Python's decoder takes depends on how deep the stack
+is when it is called, so what is refused may not."""
 
 WRAP_TYPE = pa.struct([("open", pa.string()), ("close", pa.string())])
 IMAGE_TYPE = pa.struct([("sha256", pa.string()), ("mime", pa.string()), ("offset", pa.int64())])

@@ -75,6 +75,31 @@ def test_status_instead_of_a_silent_mask(
     assert chat.encode(messages, loss_weight=loss_weight).status == status
 
 
+DEEP = "[" * 128 + "]" * 128
+
+
+@pytest.mark.parametrize(
+    ("calls", "tools", "detail"),
+    [
+        (r'[{"function":{"name":"\ud83d","arguments":{}}}]', None, "tool_calls holds a lone surrogate"),
+        (r'[{"function":{"name":"f","arguments":"{\"\\udc00\":1}"}}]', None, "tool_calls holds a lone surrogate"),
+        (None, r'[{"name":"\uD83D"}]', "tools holds a lone surrogate"),
+        (f'[{{"function":{{"name":"f","arguments":{DEEP}}}}}]', None, "tool_calls is nested too deeply"),
+        (f'[{{"function":{{"name":"f","arguments":"{DEEP}"}}}}]', None, None),
+        (f'[{{"function":{{"name":"f","arguments":"[{DEEP}]"}}}}]', None, "tool_calls is nested too deeply"),
+        (None, f'[{{"name":{DEEP}}}]', "tools is nested too deeply"),
+        (None, f'[{{"name":{"[" * 9000}{"]" * 9000}}}]', "tools is nested too deeply"),
+        (None, r'[{"name":"\ud83d\ude00"}]', None),
+    ],
+)
+def test_json_text_that_has_no_tokens_is_a_status(
+    chat: ChatTokenizer, calls: str | None, tools: str | None, detail: str | None
+) -> None:
+    encoded = chat.encode([turn("user", "q"), turn("assistant", "a", tool_calls=calls)], tools)
+    assert (encoded.status, encoded.detail is None) == ((TEMPLATE_ERROR, False) if detail else (OK, True))
+    assert detail is None or detail in (encoded.detail or "")
+
+
 def test_merged_answers_are_a_mismatch(make_folder: Any) -> None:
     merging = (
         "{% for m in messages %}"

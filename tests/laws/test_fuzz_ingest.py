@@ -2,7 +2,7 @@
 
 The reader below is written from the documented rules with Python's json and shares no code with curator. Bytes: UTF-8,
 line feeds between rows; a byte order mark and blanks around a row are no part of it. JSON: an object, no key twice
-where fields are read, no half characters, no NaN, at most 500 levels. Then the shape: which fields make which turns.
+where fields are read, no half characters, no NaN, at most 128 levels. Then the shape: which fields make which turns.
 Every row is compared: a record's turns, tools and unmapped fields with what the reader saw, a bad row's bytes with its
 quarantine.
 """
@@ -36,7 +36,7 @@ ROLES = (
 TURN_FIELDS = {"role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name", "weight"}
 PAIRS = (("prompt", "completion"), ("prompt", "response"), ("question", "answer"), ("question", "response"))
 BOM, BLANKS = b"\xef\xbb\xbf", b" \t\r"
-LEVELS, FLOAT32 = 500, 3.4028234663852886e38
+LEVELS, FLOAT32 = 128, 3.4028234663852886e38
 
 
 # --- the independent reader ---------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def _nested(generator: random.Random, row: Any) -> Any:
 
 
 def _deep(generator: random.Random, line: bytes) -> bytes:
-    depth = generator.choice([3, 400, LEVELS - 1, LEVELS, 3000])
+    depth = generator.choice([3, 100, LEVELS - 1, LEVELS, 3000])
     opening, closing = generator.choice([(b"[", b"]"), (b'{"a":', b"}")])
     return line[:-1] + b',"deep":' + opening * depth + (b"1" if opening != b"[" else b"") + closing * depth + b"}"
 

@@ -101,6 +101,7 @@ def chain(raw: Path) -> dict[str, Path]:
         "tokens": (["tag", "tokens"], ["--tokenizer", SAMPLES / "tiny-model"]),
         "language": (["classify", "language"], []),
         "domain": (["classify", "domain"], []),
+        "difficulty": (["classify", "difficulty"], []),
         "metadata": (["tag", "metadata"], ["--set", "topic='hard'", "--where", "kind = 'sft'"]),
         "exact": (["dedup", "exact"], ["--on", "conversation"]),
         "prompt": (["dedup", "exact"], ["--on", "prompt", "--normalise", "case"]),
