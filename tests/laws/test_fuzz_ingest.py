@@ -23,6 +23,15 @@ from record_samples import ingested, rows_of
 
 from curator.io import raw as raw_files
 from curator.io.dataset import Dataset
+from curator.pipeline.passes import Options, run_pass
+from curator.stages.base import Stage
+from curator.stages.classify.label import Domain
+from curator.stages.classify.language import Language
+from curator.stages.dedup.exact import Exact
+from curator.stages.dedup.near import Near
+from curator.stages.filter.where import Where
+from curator.stages.tag.signals import Signals
+from curator.stages.tag.tokens import Tokens
 
 SAMPLES = Path(__file__).parents[2] / "sample_data"
 USER, ASSISTANT = ("user", "human", "User"), ("assistant", "gpt", "model", "chatgpt", "bot", "Assistant")
@@ -324,7 +333,20 @@ VALUES = [
     *[[TURN], [PAIR], TURN, PAIR, [TURN, PAIR], [{**TURN, "role": "assistant"}], "human", "gpt", "function_call"],
 ]
 EXTRAS = ["x", "note", "ü", "id", "tools", 'a"b', "a\\"]
-SPOILS = ["\\ud83d", "\\udc00\\ud83d", "\\ud83d\\ude00", "\\u0000", "\\x", "\x01", "\u0085", "NaN", '"', "\\", "\ufeff"]
+SPOILS = [
+    "\\ud83d",
+    "\\\\ud83d",
+    "\\udc00\\ud83d",
+    "\\ud83d\\ude00",
+    "\\u0000",
+    "\\x",
+    "\x01",
+    "\u0085",
+    "NaN",
+    '"',
+    "\\",
+    "\ufeff",
+]
 NUMBERS = ["7" * 5000, "-0", "1e999", "1E+2", "01", "1.", "-", "9" * 400 + ".5", "Infinity", "0x1"]
 Mutation = Callable[[random.Random, bytes], bytes]
 
@@ -446,9 +468,9 @@ def _flipped(generator: random.Random, line: bytes) -> bytes:
 
 
 def _spoilt(generator: random.Random, line: bytes) -> bytes:
-    """Something awkward in the middle of a text."""
+    """Something awkward at the head of a text, or of a text inside one that is JSON."""
     text = line.decode()
-    places = [match.end() for match in re.finditer(r": ?\"", text)]
+    places = [match.end() for match in re.finditer(r': ?\\*"', text)]
     place = generator.choice(places) if places else len(text) // 2
     return (text[:place] + generator.choice(SPOILS) + text[place:]).encode()
 
@@ -683,6 +705,32 @@ def test_twelve_thousand_of_real_lines(tmp_path: Path, request: pytest.FixtureRe
 def test_mutants_as_elements_of_an_array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(raw_files, "BLOCK_BYTES", block)
     agree_in_array(tmp_path, sample_lines(), 2_000, 3)
+
+
+STAGES: list[Stage] = [
+    Signals(),
+    Language(),
+    Domain(),
+    Tokens(str(SAMPLES / "tiny-model")),
+    Exact(on="prompt"),
+    Near(on="response", threshold=0.5),
+    Where("scores.num_tokens.value > 20 or scores.num_tokens.value is null"),
+]
+
+
+def test_what_is_kept_goes_through_every_stage(tmp_path: Path) -> None:
+    lines = sample_lines()
+    with_json_inside = [line for line in lines if b'{\\"' in line]
+    made = [lines[0], *mutants(4, 1_000, lines), *mutants(5, 1_500, with_json_inside)]
+    (tmp_path / "raw.jsonl").write_bytes(b"\n".join(made))
+    folder = tmp_path / "lines"
+    kept = ingested(tmp_path / "raw.jsonl", folder).ledger.kept
+    for number, stage in enumerate(STAGES):
+        outcome = run_pass([folder], [stage], tmp_path / f"{number}", Options(workers=1))
+        folder = outcome.out
+        assert outcome.ledger.read == kept and outcome.ledger.problem() is None
+        kept = outcome.ledger.kept
+    assert 300 < kept < 1_500
 
 
 @pytest.mark.slow
