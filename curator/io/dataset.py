@@ -6,9 +6,10 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ from curator.schema.record import (
     cast_batch,
     field_names,
     filled_fields,
-    has_column,
     ids_digest,
     prune_schema,
     row_bytes,
@@ -89,16 +89,57 @@ class Shard:
         wanted = schema if columns is None else prune_schema(schema, columns)
         row = self.first_row
         with open_shard(self.path) as file:
-            there = None if columns is None else [path for path in columns if has_column(file.schema_arrow, path)]
+            leaves = _leaves(file, columns)
             for index in range(file.num_row_groups):
-                first, row = row, row + file.metadata.row_group(index).num_rows
+                group = file.metadata.row_group(index)
+                first, row = row, row + group.num_rows
                 places = None if rows is None else rows[slice(*np.searchsorted(rows, [first, row]))] - first
                 if places is not None and not len(places):
                     continue
                 with naming_damage(self.path):
-                    table = file.read_row_group(index, columns=there, use_threads=False)
+                    table = file.read_row_group(index, columns=_needed(group, leaves), use_threads=False)
                 batch = cast_batch(_one_batch(table), wanted)
                 yield batch if places is None else batch.take(pa.array(places))
+
+
+def _leaves(file: pq.ParquetFile, columns: Sequence[str] | None) -> dict[str, int]:
+    """The file's leaves under these columns, Parquet path to number."""
+    every = {file.schema.column(number).path: number for number in range(file.metadata.num_columns)}
+    if columns is None:
+        return every
+    starts = tuple(f"{column}." for column in columns)
+    return {path: number for path, number in every.items() if f"{path}.".startswith(starts)}
+
+
+def _needed(group: pq.RowGroupMetaData, leaves: Mapping[str, int]) -> list[str]:
+    """The leaves of which a row group has values; a cast adds the others, which are null in every row."""
+    return _covering(tuple(path for path, number in leaves.items() if _is_null(group.column(number))), tuple(leaves))
+
+
+def _is_null(chunk: pq.ColumnChunkMetaData) -> bool:
+    statistics = chunk.statistics
+    return statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values
+
+
+@lru_cache
+def _covering(empty: tuple[str, ...], leaves: tuple[str, ...]) -> list[str]:
+    """The leaves without the empty ones, but for one in each struct and list that is empty as a whole.
+
+    Its levels tell null from an empty list and from a struct of nulls.
+    """
+    covering = [path for path in leaves if path not in empty]
+    known = {parent for path in covering for parent in _parents(path)}
+    for path in sorted(empty, key=lambda path: -path.count(".")):
+        if not known.issuperset(_parents(path)):
+            covering.append(path)
+            known.update(_parents(path))
+    return covering or list(empty[:1])
+
+
+def _parents(path: str) -> list[str]:
+    """The structs and lists around a leaf: `a.b.c` lies in `a` and `a.b`."""
+    names = path.split(".")
+    return [".".join(names[:depth]) for depth in range(1, len(names))]
 
 
 _REDO = "run the command that wrote its folder again: it redoes only what is damaged"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,8 +49,20 @@ def apply_columns(batch: pa.RecordBatch, columns: Columns, schema: pa.Schema, st
 
 def split_dropped(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Rows without and with `drop`."""
-    dropped = batch.column("drop").is_valid()
-    return batch.filter(pc.invert(dropped)), batch.filter(dropped)
+    drop = batch.column("drop")
+    if drop.null_count == batch.num_rows:
+        return batch, batch.slice(0, 0)
+    dropped = drop.is_valid()
+    return _filtered(batch, pc.invert(dropped)), _filtered(batch, dropped)
+
+
+def _filtered(batch: pa.RecordBatch, rows: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows where `rows` is true. Most columns of a record are null in all rows: of those any will do."""
+    count = rows.true_count
+    columns = [
+        column.slice(0, count) if column.null_count == len(column) else column.filter(rows) for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 class Chain:
@@ -67,7 +80,7 @@ class Chain:
 
     def __call__(self, batch: pa.RecordBatch) -> Split:
         rejected, places = [], []
-        rows = pa.array(range(batch.num_rows), pa.int64())
+        rows = pa.array(np.arange(batch.num_rows))
         for stage, function, schema in self._steps:
             columns = function(batch)
             batch = apply_columns(batch, columns, schema, stage.name)
@@ -77,7 +90,7 @@ class Chain:
                 if dropped.num_rows:
                     rejected.append(set_columns(dropped, {}, self.schema))
                     places.append(rows.filter(is_dropped))
-                rows = rows.filter(pc.invert(is_dropped))
+                    rows = rows.filter(pc.invert(is_dropped))
         if len(rejected) > 1:
             # In the order of the rows, not step by step: that would show where batches end.
             together = pa.Table.from_batches(rejected).take(pc.sort_indices(pa.concat_arrays(places)))

@@ -374,6 +374,17 @@ def _union_type(left: pa.DataType, right: pa.DataType, path: str, folder: str) -
     )
 
 
+_null_arrays: dict[pa.DataType, pa.Array] = {}
+
+
+def _nulls(count: int, type_: pa.DataType) -> pa.Array:
+    """Nulls, in memory that all arrays of the type share: most columns of a record are null."""
+    known = _null_arrays.get(type_)
+    if known is None or len(known) < count:
+        known = _null_arrays[type_] = pa.nulls(count, type_)
+    return known.slice(0, count)
+
+
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with exactly this schema: by name, missing fields as nulls, text variants as plain strings."""
     if batch.schema.equals(schema, check_metadata=True):
@@ -381,16 +392,16 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     arrays = []
     for field in schema:
         index = batch.schema.get_field_index(field.name)
-        arrays.append(
-            pa.nulls(batch.num_rows, field.type) if index < 0 else cast_array(batch.column(index), field.type)
-        )
+        arrays.append(_nulls(batch.num_rows, field.type) if index < 0 else cast_array(batch.column(index), field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def cast_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Cast by name through structs and lists; fields that the target lacks are refused, missing ones are null."""
+    """Cast by name through structs and lists; missing fields are null, values without a field are refused."""
     if array.type == type_:
         return array
+    if array.null_count == len(array):
+        return _nulls(len(array), type_)
     if pa.types.is_struct(type_) and pa.types.is_struct(array.type):
         lost = {field.name for field in array.type} - {field.name for field in type_}
         if lost:
@@ -398,10 +409,10 @@ def cast_array(array: pa.Array, type_: pa.DataType) -> pa.Array:
         children = []
         for field in type_:
             index = array.type.get_field_index(field.name)
-            children.append(
-                pa.nulls(len(array), field.type) if index < 0 else cast_array(array.field(index), field.type)
-            )
-        return pa.StructArray.from_arrays(children, fields=list(type_), mask=array.is_null())
+            children.append(_nulls(len(array), field.type) if index < 0 else cast_array(array.field(index), field.type))
+        return pa.StructArray.from_arrays(
+            children, fields=list(type_), mask=array.is_null() if array.null_count else None
+        )
     if pa.types.is_list(type_) and pa.types.is_list(array.type):
         offsets = array.offsets
         values = cast_array(
@@ -425,7 +436,7 @@ def set_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array], schema: 
         }
         if not updates:
             arrays.append(
-                pa.nulls(batch.num_rows, field.type) if index < 0 else cast_array(batch.column(index), field.type)
+                _nulls(batch.num_rows, field.type) if index < 0 else cast_array(batch.column(index), field.type)
             )
             continue
         children = []
@@ -437,7 +448,7 @@ def set_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array], schema: 
                 # flatten() applies the parent's nulls, so a null metadata stays null in every child.
                 children.append(cast_array(old.flatten()[old.type.get_field_index(child.name)], child.type))
             else:
-                children.append(pa.nulls(batch.num_rows, child.type))
+                children.append(_nulls(batch.num_rows, child.type))
         arrays.append(pa.StructArray.from_arrays(children, fields=list(field.type)))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

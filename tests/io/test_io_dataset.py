@@ -16,7 +16,7 @@ from record_samples import batch_of, files_of, ids_of, record, rows_of, write_da
 
 from curator.errors import CuratorError
 from curator.io import dataset as module
-from curator.io.dataset import Dataset, OutputFolder, ShardWriter, TaskWriter, check_columns
+from curator.io.dataset import Dataset, OutputFolder, Shard, ShardWriter, TaskWriter, check_columns
 from curator.io.manifest import Fingerprint, Manifest, TaskResult
 from curator.schema.record import (
     QUARANTINE_SCHEMA,
@@ -93,6 +93,40 @@ def test_a_folder_opens_in_other_tools(tmp_path: Path) -> None:
     pattern = str(tmp_path / "d" / "data" / "*.parquet")
     assert polars.read_parquet(pattern)["id"].to_list() == [row["id"] for row in RECORDS]
     assert duckdb.sql(f"select count(*), count(messages[1].content) from '{pattern}'").fetchall() == [(40, 40)]
+
+
+# Beside a value of their own kind, and where the whole column has none: null, empty, and made of nulls.
+HOLLOW = {
+    "messages": [None, [], [None], [{}], [{"wrap": {}}], [{"images": []}], [{"images": [None]}], [{"images": [{}]}]],
+    "rejected": [None, [], [None], [{}], [{"wrap": {}}, {}], [{"images": []}]],
+    "metadata": [None, {}, {"turn_issues": []}, {"turn_issues": [None]}],
+    "dedup": [None, {}],
+    "drop": [None, {}],
+    "verifier": [None, {}],
+    "extra": [None],
+}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries({name: st.sampled_from(values) for name, values in HOLLOW.items()}), min_size=1
+    ),
+    full=st.booleans(),
+)
+def test_columns_without_values_come_back_as_they_were(tmp_path: Path, rows: list[dict[str, Any]], full: bool) -> None:
+    records = [{"id": str(number), **row} for number, row in enumerate(rows)]
+    batch = pa.RecordBatch.from_pylist([*records, *RECORDS[:full]], RECORD_SCHEMA)
+    writer = ShardWriter(tmp_path, "f.parquet", RECORD_SCHEMA)
+    writer.write(batch)
+    shard = Shard(tmp_path / "f.parquet", writer.close().rows, 0)
+    (read,) = shard.batches(RECORD_SCHEMA)
+    read.validate(full=True)
+    assert read.schema.equals(RECORD_SCHEMA, check_metadata=True)
+    assert read.to_pylist() == batch.to_pylist()
+    for name in (*HOLLOW, "metadata.turn_issues", "drop.keeper"):
+        (alone,) = shard.batches(RECORD_SCHEMA, [name])
+        assert column_array(alone, name).to_pylist() == column_array(batch, name).to_pylist()
 
 
 # --- tasks ----------------------------------------------------------------------------------------------------------
