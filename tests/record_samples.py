@@ -18,6 +18,17 @@ from curator.stages.base import RowStage, Stage
 
 ONE = Options(workers=1)
 
+HOLLOW: dict[str, list[Any]] = {
+    "messages": [None, [], [None], [{}], [{"wrap": {}}], [{"images": []}], [{"images": [None]}], [{"images": [{}]}]],
+    "rejected": [None, [], [None], [{}], [{"wrap": {}}, {}], [{"images": []}]],
+    "metadata": [None, {}, {"turn_issues": []}, {"turn_issues": [None]}],
+    "dedup": [None, {}],
+    "drop": [None, {}],
+    "verifier": [None, {}],
+    "extra": [None],
+}
+"""Columns without a value, by name: null, empty, and made of nulls, which are three things."""
+
 
 def message(role: str, content: str | None, **fields: Any) -> dict[str, Any]:
     return {"role": role, "content": content, **fields}

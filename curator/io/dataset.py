@@ -420,13 +420,13 @@ class TaskWriter:
         self._close("data", self.result.shards)
         self._writer("data", name, self._schema)
 
-    def keep(self, batch: pa.RecordBatch) -> None:
-        """Rows that stay."""
+    def keep(self, batch: pa.RecordBatch, digest: int | None = None) -> None:
+        """Rows that stay, and the digest of their ids where it is known."""
         if not batch.num_rows:
             return
         ledger = self.result.ledger
         ledger.kept += batch.num_rows
-        ledger.kept_ids += ids_digest(batch.column("id"))
+        ledger.kept_ids += ids_digest(batch.column("id")) if digest is None else digest
         self._filled |= filled_fields(batch)
         self._open["data"].write(batch)
 

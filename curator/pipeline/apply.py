@@ -19,6 +19,7 @@ from curator.schema.record import (
     column_array,
     content_hashes,
     extend_schema,
+    filter_batch,
     ids_digest,
     set_columns,
 )
@@ -53,16 +54,7 @@ def split_dropped(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch
     if drop.null_count == batch.num_rows:
         return batch, batch.slice(0, 0)
     dropped = drop.is_valid()
-    return _filtered(batch, pc.invert(dropped)), _filtered(batch, dropped)
-
-
-def _filtered(batch: pa.RecordBatch, rows: pa.BooleanArray) -> pa.RecordBatch:
-    """The rows where `rows` is true. Most columns of a record are null in all rows: of those any will do."""
-    count = rows.true_count
-    columns = [
-        column.slice(0, count) if column.null_count == len(column) else column.filter(rows) for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    return filter_batch(batch, pc.invert(dropped)), filter_batch(batch, dropped)
 
 
 class Chain:
@@ -134,9 +126,11 @@ class ShardTask:
         for batch in self.group.batches(self.schema):
             ledger = writer.result.ledger
             ledger.read += batch.num_rows
-            ledger.read_ids += ids_digest(batch.column("id"))
+            ids = batch.column("id")
+            digest = ids_digest(ids)
+            ledger.read_ids += digest
             kept, rejected = split(batch, row)
-            writer.keep(kept)
+            writer.keep(kept, digest if kept.column("id").equals(ids) else None)
             for part in rejected:
                 writer.reject(part)
             row += batch.num_rows

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from record_samples import batch_of, files_of, ids_of, record, rows_of, write_dataset, write_task
+from record_samples import HOLLOW, batch_of, files_of, ids_of, record, rows_of, write_dataset, write_task
 
 from curator.errors import CuratorError
 from curator.io import dataset as module
@@ -93,18 +93,6 @@ def test_a_folder_opens_in_other_tools(tmp_path: Path) -> None:
     pattern = str(tmp_path / "d" / "data" / "*.parquet")
     assert polars.read_parquet(pattern)["id"].to_list() == [row["id"] for row in RECORDS]
     assert duckdb.sql(f"select count(*), count(messages[1].content) from '{pattern}'").fetchall() == [(40, 40)]
-
-
-# Beside a value of their own kind, and where the whole column has none: null, empty, and made of nulls.
-HOLLOW = {
-    "messages": [None, [], [None], [{}], [{"wrap": {}}], [{"images": []}], [{"images": [None]}], [{"images": [{}]}]],
-    "rejected": [None, [], [None], [{}], [{"wrap": {}}, {}], [{"images": []}]],
-    "metadata": [None, {}, {"turn_issues": []}, {"turn_issues": [None]}],
-    "dedup": [None, {}],
-    "drop": [None, {}],
-    "verifier": [None, {}],
-    "extra": [None],
-}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

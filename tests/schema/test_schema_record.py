@@ -1,12 +1,14 @@
 """The record: its columns, content hash, digests of ids, and how schemas and batches meet."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from record_samples import batch_of, message, record
+from record_samples import HOLLOW, batch_of, message, record
 
 from curator.errors import CuratorError
 from curator.io.adapters.base import Message
@@ -26,6 +28,7 @@ from curator.schema.record import (
     extend_schema,
     field_names,
     filled_fields,
+    filter_batch,
     has_column,
     id_sort_keys,
     ids_digest,
@@ -229,6 +232,12 @@ def test_one_lost_and_one_doubled_id_do_not_cancel() -> None:
     assert 0 <= ids_digest(str(i) for i in range(1000)) < 1 << 128
 
 
+def test_the_digest_is_the_sum_of_the_hashes_modulo_2_to_the_128() -> None:
+    ids = [f"s/f#{row}" for row in range(5_000)]
+    expected = sum(xxhash.xxh3_128_intdigest(name.encode()) for name in ids) % (1 << 128)
+    assert ids_digest(pa.array(ids)) == ids_digest(pa.chunked_array([ids[:7], ids[7:]])) == ids_digest(ids) == expected
+
+
 def test_ids_sort_by_row_number() -> None:
     ids = pa.array(["s/a#10", "s/a#2", "s/b#1", "s/a#x", "s/a#3.1", "no mark", "s/#5/f#7"])
     prefixes, numbers = id_sort_keys(ids)
@@ -406,6 +415,23 @@ def test_row_bytes_count_utf8_of_all_long_texts() -> None:
     assert row_bytes(batch).tolist() == [2 + 1 + 3 + 2, 3 + 2 + 2, 0, 0]
     assert row_bytes(batch.slice(1, 2)).tolist() == [7, 0]
     assert row_bytes(batch).dtype == np.int64
+
+
+_HOLLOW_ROWS = st.lists(st.fixed_dictionaries({name: st.sampled_from(values) for name, values in HOLLOW.items()}))
+
+
+@settings(max_examples=100, deadline=None)
+@given(_HOLLOW_ROWS, st.lists(st.booleans(), min_size=3, max_size=3), st.data())
+def test_filtered_batches_are_those_of_arrow(rows: list[dict[str, Any]], full: list[bool], data: st.DataObject) -> None:
+    records = [{"id": str(number), **row} for number, row in enumerate(rows)]
+    samples = [record("x", "a", "b"), record("y", message("user", None, images=[{"mime": "m"}, None])), record("z")]
+    records += [sample for sample, is_there in zip(samples, full, strict=True) if is_there]
+    batch = pa.RecordBatch.from_pylist(records, RECORD_SCHEMA)
+    batch = batch.slice(data.draw(st.integers(0, batch.num_rows)))
+    kept = pa.array(data.draw(st.lists(st.booleans(), min_size=batch.num_rows, max_size=batch.num_rows)), pa.bool_())
+    filtered = filter_batch(batch, kept)
+    filtered.validate(full=True)
+    assert filtered.equals(batch.filter(kept), check_metadata=True)
 
 
 def test_content_columns_are_columns() -> None:
