@@ -44,6 +44,8 @@ ROLES = (
 )
 TURN_FIELDS = {"role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name", "weight"}
 PAIRS = (("prompt", "completion"), ("prompt", "response"), ("question", "answer"), ("question", "response"))
+TAGS: dict[str, type] = {"reasoning_trace": bool}
+TAGS |= dict.fromkeys(("source", "domain", "task_type", "difficulty", "language", "license", "teacher"), str)
 BOM, BLANKS = b"\xef\xbb\xbf", b" \t\r"
 LEVELS, FLOAT32 = 128, 3.4028234663852886e38
 
@@ -149,7 +151,7 @@ def read(line: bytes) -> Seen:
         read_side = _messages if isinstance(row["chosen"], list) else _transcript
         chosen, rejected = read_side(row["chosen"]), read_side(row["rejected"])
         _expect(any(turn.role == "user" for turn in chosen))
-        return Seen("transcripts", chosen, {"chosen", "rejected"}, rejected)
+        return Seen("transcripts", chosen, {"chosen", "rejected"}, _without_shared(chosen, rejected))
     if "text" in names and not names & {"messages", "conversations"}:
         return Seen("transcripts", _transcript(row["text"]), {"text"})
     raise Bad("no shape")
@@ -242,9 +244,17 @@ def _preference(row: Object) -> Seen:
         name = next(name for name in ("prompt", "question", "instruction") if name in row)
         prompt = _messages(row[name]) if isinstance(row[name], list) else [Turn("user", _text(row, name))]
         used.add(name)
-    turns = [*_system(row), *prompt, *_side(row["chosen"])]
+    chosen, rejected = _side(row["chosen"]), _side(row["rejected"])
+    turns = [*_system(row), *prompt, *chosen]
     _expect(any(turn.role == "user" for turn in turns))
-    return Seen("preference", turns, used, _side(row["rejected"]))
+    return Seen("preference", turns, used, _without_shared(chosen, rejected))
+
+
+def _without_shared(chosen: list[Turn], rejected: list[Turn]) -> list[Turn]:
+    """What is rejected, without the turns that both sides begin with; each side keeps one turn of its own."""
+    longest = min(len(chosen), len(rejected)) - 1
+    shared = next((n for n in range(longest) if chosen[n] != rejected[n]), longest)
+    return rejected[shared:]
 
 
 def _transcript(text: Any) -> list[Turn]:
@@ -297,14 +307,8 @@ def assert_same(record: dict[str, Any], line: bytes, seen: Seen) -> None:
     if seen.rejected is None:
         assert record["rejected"] is None, line
     else:
-        # Turns that both sides begin with stand in the messages once.
         rejected = rounded(seen.rejected)
-        shared = len(rejected) - len(record["rejected"])
-        assert 0 <= shared < len(rejected), line
-        assert turns_of(record["rejected"], rejected[shared:]) == rejected[shared:], line
-        assert shared == 0 or any(
-            turns[start : start + shared] == rejected[:shared] for start in range(len(turns) - shared)
-        ), line
+        assert turns_of(record["rejected"], rejected) == rejected, line
     if isinstance(seen.tools, str) or seen.tools is None:
         assert record["tools"] == seen.tools, line
     else:
@@ -312,12 +316,21 @@ def assert_same(record: dict[str, Any], line: bytes, seen: Seen) -> None:
     row = loads(line.decode())
     spare = {name: value for name, value in row.items() if name not in seen.used}
     extra = loads(record["extra"]) if record["extra"] else {}
-    # An id that is text or a number is a tag, and so is what fits in an object of metadata.
+    # An id that is text or a number is a tag, and so is what fits a field in an object of metadata.
+    tags = {name: value for name, value in record["metadata"].items() if value is not None and name != "source"}
     if isinstance(spare.get("id"), str | int | float) and not isinstance(spare["id"], bool):
-        del spare["id"]
+        raw_id, stored = spare.pop("id"), tags.pop("original_id")
+        assert stored == raw_id if isinstance(raw_id, str) and raw_id[:7] != "digits " else loads(stored) == raw_id, (
+            line
+        )
     if isinstance(spare.get("metadata"), dict):
-        del spare["metadata"]
-        extra.pop("metadata", None)
+        fitting = {key: value for key, value in spare["metadata"].items() if type(value) is TAGS.get(key)}
+        left = {key: value for key, value in spare.pop("metadata").items() if key not in fitting}
+        assert extra.pop("metadata", {}) == left, line
+        assert record["metadata"]["source"] == fitting.pop("source", "s"), line
+        assert tags == fitting, line
+    else:
+        assert tags == {}, line
     assert extra == spare, line
 
 
@@ -627,7 +640,7 @@ class Rows:
     @classmethod
     def of(cls, path: Path, out: Path) -> "Rows":
         ledger = ingested(path, out, shard_bytes=1 << 20).ledger
-        columns = ["id", "messages", "rejected", "tools", "extra", "provenance"]
+        columns = ["id", "messages", "rejected", "tools", "metadata", "extra", "provenance"]
         records = {row["provenance"]["row"]: row for row in rows_of(out, columns)}
         bad = {row["row"]: row for batch in Dataset.open(out).quarantine() for row in batch.to_pylist()}
         assert ledger.read == ledger.kept + sum(ledger.quarantined.values()) == len(records) + len(bad)
