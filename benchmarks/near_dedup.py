@@ -144,7 +144,7 @@ def ours_stage(folder: Path) -> None:
             signed = pa.concat_tables(pool.map(near._sign, [stage] * len(batches), batches, firsts[:-1]))
             lap("signatures")
             folded = near._fold(stage, signed)
-            columns = [signed.select(["row", name]) for name in stage._key_columns()]
+            columns = [signed.select([name]) for name in stage._key_columns()]
             bucketed = list(pool.map(near._bucket, [stage] * BANDS, columns, [folded] * BANDS))
             asked = near._group(stage, pa.concat_tables(bucketed), folded)
             lap("bands")
@@ -354,6 +354,7 @@ def main() -> None:
         sys.exit("name the peers' python with --peers")
     data, work, script = real_data(), given.work, str(Path(__file__))
     work.mkdir(parents=True, exist_ok=True)
+    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # as the command line sets it; for all
     os.environ["NUMBA_CACHE_DIR"] = os.environ.get("NUMBA_CACHE_DIR", str(work / "numba"))
     prompts, outputs = alpaca(data, "instruction"), alpaca(data, "output")
     real = random.Random(2).sample(outputs, 36_000) + p3(data, "prompt")

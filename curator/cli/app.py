@@ -79,6 +79,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
+    # Arrow's own allocator gives memory back to the system after each batch and asks for it again, page by page.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     sys.exit(run_app(sys.argv[1:]))
 
 

@@ -5,21 +5,23 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def packed(keys: np.ndarray, is_chosen: np.ndarray) -> np.ndarray:
-    """Keys (uint32) above row numbers, of the chosen rows, uint64: sorting this is quicker than sorting indices."""
-    out = np.empty(keys.shape[0], np.uint64)
+def pack(keys: np.ndarray, is_chosen: np.ndarray, out: np.ndarray) -> int:
+    """Fill `out` (uint64, as long) with keys (uint32) above row numbers, of the chosen rows; returns how many.
+
+    Sorting this is quicker than sorting indices.
+    """
     used = 0
     for row in range(keys.shape[0]):
         out[used] = np.uint64(keys[row]) << np.uint64(32) | np.uint64(row)
         used += is_chosen[row]
-    return out[:used]
+    return used
 
 
 @njit(cache=True, nogil=True)
 def equal_folds(pairs: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows whose text equals another's, in ascending order within a text, and the first row of each text; int64.
 
-    `pairs` are `packed`, sorted, with the upper half of `folds[row, 0]` as key; `folds` is uint64 [num_rows, 2].
+    `pairs` are from `pack`, sorted, with the upper half of `folds[row, 0]` as key; `folds` is uint64 [num_rows, 2].
     """
     count = pairs.shape[0]
     rows = np.empty(count, np.int64)
@@ -52,7 +54,7 @@ def equal_folds(pairs: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, np.nd
 def shared_keys(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows whose key another row has, bucket by bucket, and the first row of each bucket; int64.
 
-    `pairs` are `packed`, sorted.
+    `pairs` are from `pack`, sorted.
     """
     count = pairs.shape[0]
     rows = np.empty(count, np.int64)

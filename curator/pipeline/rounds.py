@@ -50,12 +50,12 @@ class _Input:
         return table
 
     def _read_file(self, path: Path) -> pa.Table:
-        source = pa.memory_map(str(path))
         if self.column is not None:
-            schema = pa.ipc.open_file(source).schema
-            fields = [schema.get_field_index("row"), schema.get_field_index(self.column)]
-            return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields)).read_all()
-        reader = pa.ipc.open_file(source)
+            # Read, not mapped: mapping a file asks for all of its pages, for every column anew.
+            with pa.OSFile(str(path)) as source:
+                field = pa.ipc.open_file(source).schema.get_field_index(self.column)
+                return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=[field])).read_all()
+        reader = pa.ipc.open_file(pa.memory_map(str(path)))
         if self.partition is None:
             return reader.read_all()
         return pa.Table.from_batches([reader.get_batch(self.partition)])

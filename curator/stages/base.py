@@ -79,7 +79,7 @@ class Reduce:
 
     In one call with everything, unless `by` or `each` divide the first of the tables:
     `by` names a column (fixed-size binary or int64); equal values of it meet in one call. `each` names columns; every
-    one gets a call of its own, with `row` and that column.
+    one gets a call of its own, with that column alone.
     """
 
     function: RoundFunction

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curator.kernels.buckets import equal_folds, lists_of_rows, packed, shared_keys
+from curator.kernels.buckets import equal_folds, lists_of_rows, pack, shared_keys
 from curator.kernels.components import connect
 from curator.kernels.jaccard import choose_keepers, jaccard
 
@@ -74,9 +74,13 @@ def test_connect_names_the_smallest_member() -> None:
 
 def test_rows_with_the_same_key_or_text_meet() -> None:
     keys = np.array([4, 9, 4, 9, 4, 1], np.uint64)
-    pairs = np.sort(packed(keys.astype(np.uint32), np.ones(6, np.bool_)))
+    pairs = np.empty(6, np.uint64)
+    assert pack(keys.astype(np.uint32), np.ones(6, np.bool_), pairs) == 6
+    pairs.sort()
     assert pairs.tolist() == sorted(int(key) << 32 | row for row, key in enumerate(keys))
-    assert (packed(keys.astype(np.uint32), keys == 9) & 0xFF).tolist() == [1, 3]
+    some = np.empty(6, np.uint64)
+    assert pack(keys.astype(np.uint32), keys == 9, some) == 2
+    assert (some[:2] & 0xFF).tolist() == [1, 3]
     rows, firsts = shared_keys(pairs)
     assert list(zip(rows.tolist(), firsts.tolist(), strict=True)) == [(0, 0), (2, 0), (4, 0), (1, 1), (3, 1)]
     folds = np.array([(4 << 32, 1), (9 << 32, 0), (4 << 32, 2), (9 << 32, 0), (4 << 32, 1), (1, 1)], np.uint64)

@@ -181,7 +181,7 @@ def test_no_kernel_is_compiled_while_rows_wait(tmp_path: Path) -> None:
     kernels = [
         minhash.band_keys,
         shingle_kernels.shingle_sets,
-        buckets.packed,
+        buckets.pack,
         buckets.equal_folds,
         buckets.shared_keys,
         buckets.lists_of_rows,

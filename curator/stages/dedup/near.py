@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from curator.errors import CuratorError, UsageError
-from curator.kernels.buckets import equal_folds, lists_of_rows, packed, shared_keys
+from curator.kernels.buckets import equal_folds, lists_of_rows, pack, shared_keys
 from curator.kernels.characters import character_tables
 from curator.kernels.components import connect
 from curator.kernels.jaccard import choose_keepers
@@ -122,7 +122,7 @@ class Near(DatasetStage):
         self._sign_texts(pa.array(["a"]))
         self._sets_of(pa.array(["a"]))
         hashes, rows = np.ones(2, np.uint64), np.arange(2)
-        packed(_fixed(np.ones(2, np.uint32)), np.ones(2, np.bool_))
+        pack(_fixed(np.ones(2, np.uint32)), np.ones(2, np.bool_), hashes)
         equal_folds(hashes, _fixed(np.ones((2, 2), np.uint64)))
         shared_keys(hashes)
         lists_of_rows(_fixed(rows), _fixed(rows), 2)
@@ -186,7 +186,9 @@ def _fold(stage: Near, signed: pa.Table) -> pa.Table:
 
 
 def _sorted_pairs(keys: np.ndarray, is_chosen: np.ndarray) -> np.ndarray:
-    pairs = packed(_fixed(keys), is_chosen)
+    # Allocated here and not by the kernel: numpy asks for huge pages, which saves most of the page faults.
+    pairs = np.empty(len(keys), np.uint64)
+    pairs = pairs[: pack(_fixed(keys), is_chosen, pairs)]
     pairs.sort()
     return pairs
 
@@ -196,8 +198,8 @@ def _bucket(stage: Near, keys: pa.Table, folded: pa.Table) -> pa.Table:
     is_compared = np.ones(len(keys), np.bool_)
     rows = folded.column("row").to_numpy()
     is_compared[rows[folded.column("same_as").to_numpy() != rows]] = False
-    members, firsts = shared_keys(_sorted_pairs(keys.column(1).to_numpy(), is_compared))
-    band = int(keys.column_names[1].removeprefix("key"))
+    members, firsts = shared_keys(_sorted_pairs(keys.column(0).to_numpy(), is_compared))
+    band = int(keys.column_names[0].removeprefix("key"))
     return pa.table({"row": pa.array(members), "bucket": pa.array(firsts * stage.bands[0] + band)})
 
 
