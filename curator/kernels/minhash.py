@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from curator.kernels.shingles import fold_units, mix64, power, shingle_text
+from curator.kernels.shingles import buffers, fold_units, mix64, power, shingle_text
 
 
 def permutations(num_perm: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -31,8 +31,8 @@ def band_shape(threshold: float, num_perm: int, recall: float = 0.995) -> tuple[
 
 
 @njit(cache=True, nogil=True)
-def _update(signature: np.ndarray, shingles: np.ndarray, count: int, factors: np.ndarray, summands: np.ndarray) -> None:
-    """Lower each place of `signature` (uint32) to the smallest permuted value of the shingles' low 32 bits."""
+def _lower(signature: np.ndarray, shingles: np.ndarray, count: int, factors: np.ndarray, summands: np.ndarray) -> None:
+    """Fill `signature` (uint32) with the smallest permuted value of the shingles' low 32 bits, place by place."""
     size = signature.shape[0]
     signature[:] = np.uint32(0xFFFFFFFF)
     for index in range(count):
@@ -57,74 +57,44 @@ def signatures(
     lower: np.ndarray,
     factors: np.ndarray,
     summands: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The signature of each text, uint32 [num_texts, num_perm], and its number of shingles with repeats, int64."""
-    num_texts = offsets.shape[0] - 1
-    out = np.empty((num_texts, factors.shape[0]), np.uint32)
-    counts = np.empty(num_texts, np.int64)
-    longest = 1
-    for text in range(num_texts):
-        longest = max(longest, offsets[text + 1] - offsets[text])
-    buffer = np.empty(longest + 1, np.uint64)
-    units = np.empty(longest + 1, np.uint64)
-    drop_factor = power(size)
-    for text in range(num_texts):
-        _, count = shingle_text(
-            data, offsets[text], offsets[text + 1], size, by_word, drop_factor, classes, lower, units, buffer
-        )
-        _update(out[text], buffer, count, factors, summands)
-        counts[text] = count
-    return out, counts
-
-
-@njit(cache=True, nogil=True)
-def band_keys(
-    data: np.ndarray,
-    offsets: np.ndarray,
-    size: int,
-    by_word: bool,
-    classes: np.ndarray,
-    lower: np.ndarray,
-    factors: np.ndarray,
-    summands: np.ndarray,
-    num_bands: int,
-    rows_per_band: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What near-duplicate search needs of each text, without keeping its signature.
+    """The signature of each text, uint32 [num_texts, num_perm]; a 128-bit hash of its sequence of words or characters,
+    uint64 [num_texts, 2]; and whether it has any shingle, bool [num_texts] (its signature means nothing if not).
 
-    Returns the key of every band, uint32 [num_bands, num_texts]; a 128-bit hash of its sequence of words or
-    characters, uint64 [num_texts, 2]; and whether it has any shingle, bool [num_texts] (its keys mean nothing if not).
+    `data` is uint8, `offsets` (int64 [num_texts + 1]) say where each text begins in it.
     """
     num_texts = offsets.shape[0] - 1
-    # The padding keeps the bands of one text out of the same set of the cache when num_texts is a power of two.
-    keys = np.zeros((num_bands, num_texts + 16), np.uint32)
+    out = np.empty((num_texts, factors.shape[0]), np.uint32)
     folds = np.zeros((num_texts, 2), np.uint64)
     has_shingles = np.zeros(num_texts, np.bool_)
-    longest = 1
-    for text in range(num_texts):
-        longest = max(longest, offsets[text + 1] - offsets[text])
-    buffer = np.empty(longest + 1, np.uint64)
-    units = np.empty(longest + 1, np.uint64)
-    signature = np.empty(factors.shape[0], np.uint32)
-    sums = np.empty(num_bands, np.uint64)
-    multipliers = np.empty(rows_per_band, np.uint64)
-    for row in range(rows_per_band):
-        multipliers[row] = mix64(np.uint64(row + 1)) | np.uint64(1)
+    units, shingles = buffers(offsets)
     drop_factor = power(size)
     for text in range(num_texts):
         num_units, count = shingle_text(
-            data, offsets[text], offsets[text + 1], size, by_word, drop_factor, classes, lower, units, buffer
+            data, offsets[text], offsets[text + 1], size, by_word, drop_factor, classes, lower, units, shingles
         )
-        if count == 0:
-            continue
         folds[text, 0], folds[text, 1] = fold_units(units, num_units)
-        has_shingles[text] = True
-        _update(signature, buffer, count, factors, summands)
-        # A band is every num_bands-th place: sums over neighbours that the compiler turns into vectors.
+        has_shingles[text] = count > 0
+        _lower(out[text], shingles, count, factors, summands)
+    return out, folds, has_shingles
+
+
+@njit(cache=True, nogil=True)
+def band_keys(signature: np.ndarray, num_bands: int, rows_per_band: int) -> np.ndarray:
+    """The key of every band, uint32 [num_bands, num_texts], of signatures uint32 [num_texts, num_perm].
+
+    A band is every num_bands-th place, so that its sums run over neighbours, which the compiler turns into vectors.
+    """
+    num_texts = signature.shape[0]
+    # The padding keeps the bands of one text out of the same set of the cache when num_texts is a power of two.
+    keys = np.empty((num_bands, num_texts + 16), np.uint32)
+    sums = np.empty(num_bands, np.uint64)
+    for text in range(num_texts):
         sums[:] = np.uint64(0)
         for row in range(rows_per_band):
+            multiplier = mix64(np.uint64(row + 1)) | np.uint64(1)
             for band in range(num_bands):
-                sums[band] += np.uint64(signature[row * num_bands + band]) * multipliers[row]
+                sums[band] += np.uint64(signature[text, row * num_bands + band]) * multiplier
         for band in range(num_bands):
             keys[band, text] = np.uint32(mix64(sums[band]))
-    return keys[:, :num_texts], folds, has_shingles
+    return keys[:, :num_texts]

@@ -160,6 +160,15 @@ def shingle_text(
 
 
 @njit(cache=True, nogil=True)
+def buffers(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Room for the units and the shingles of the longest text, as `shingle_text` wants it."""
+    longest = 0
+    for text in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[text + 1] - offsets[text])
+    return np.empty(longest + 1, np.uint64), np.empty(longest + 1, np.uint64)
+
+
+@njit(cache=True, nogil=True)
 def fold_units(units: np.ndarray, count: int) -> tuple[np.uint64, np.uint64]:
     """A 128-bit hash, in two halves, of a sequence of unit hashes: equal for texts that are equal in words."""
     low = np.uint64(count)
@@ -189,19 +198,15 @@ def shingle_sets(
     num_texts = offsets.shape[0] - 1
     ends = np.zeros(num_texts + 1, np.int64)
     digests = np.zeros(num_texts, np.uint64)
-    longest = 1
-    for text in range(num_texts):
-        longest = max(longest, offsets[text + 1] - offsets[text])
     out = np.empty(offsets[num_texts] - offsets[0] + num_texts, np.uint64)
-    buffer = np.empty(longest + 1, np.uint64)
-    units = np.empty(longest + 1, np.uint64)
+    units, shingles = buffers(offsets)
     drop_factor = power(size)
     used = 0
     for text in range(num_texts):
         _, count = shingle_text(
-            data, offsets[text], offsets[text + 1], size, by_word, drop_factor, classes, lower, units, buffer
+            data, offsets[text], offsets[text + 1], size, by_word, drop_factor, classes, lower, units, shingles
         )
-        ordered = np.sort(buffer[:count])
+        ordered = np.sort(shingles[:count])
         for index in range(count):
             if index == 0 or ordered[index] != ordered[index - 1]:
                 out[used] = ordered[index]

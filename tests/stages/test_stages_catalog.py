@@ -71,7 +71,7 @@ def test_wrong_settings_are_refused(name: str, settings: Any, message: str) -> N
 def test_a_bare_value_goes_to_the_first_setting() -> None:
     assert build_stage("filter.where", "true") == build_stage("filter.where", {"expression": "true"})
     assert build_stage("dedup.exact", "prompt") == build_stage("dedup.exact", {"on": "prompt"})
-    assert setting_names(stage_class("dedup.exact")) == ["on", "normalise", "keep"]
+    assert setting_names(stage_class("dedup.exact")) == ["on", "keep", "normalise"]
 
 
 def test_the_catalog_imports_no_stage() -> None:

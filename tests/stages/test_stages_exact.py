@@ -12,7 +12,8 @@ from record_samples import ids_of, message, passed, record, rejects_of, rows_of,
 
 from curator.errors import CuratorError, UsageError
 from curator.schema.record import record_schema
-from curator.stages.dedup.exact import Exact, parse_keep
+from curator.stages.dedup.exact import Exact
+from curator.stages.dedup.keep import parse_keep
 
 
 def dedup(tmp_path: Path, rows: list[dict[str, Any]], **settings: Any) -> Path:

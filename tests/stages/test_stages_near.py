@@ -179,6 +179,7 @@ def test_no_kernel_is_compiled_while_rows_wait(tmp_path: Path) -> None:
     from curator.kernels import shingles as shingle_kernels
 
     kernels = [
+        minhash.signatures,
         minhash.band_keys,
         shingle_kernels.shingle_sets,
         buckets.pack,

@@ -1,6 +1,6 @@
 """dedup.exact: of records that are equal in a selector's text, keep one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,21 +11,20 @@ import xxhash
 
 from curator.errors import UsageError
 from curator.schema.check import did_you_mean
-from curator.schema.record import DEDUP_TYPE, DROP_TYPE, HASH_TYPE, column_array
-from curator.schema.selectors import check_selector, select_text, selector_columns
-from curator.stages.base import DatasetStage, Reduce, Scan
+from curator.schema.record import HASH_TYPE, column_array
+from curator.schema.selectors import select_text
+from curator.stages.base import Reduce, Scan
 from curator.stages.dedup.components import decisions
-from curator.stages.dedup.keep import check_keep, keep_columns, keep_columns_read, parse_keep, sorted_by_keep
+from curator.stages.dedup.keep import KeepBest, keep_columns, sorted_by_keep
 
 _NORMALISATIONS = ("case", "space")
 
 
 @dataclass(frozen=True)
-class Exact(DatasetStage):
+class Exact(KeepBest):
     """Equal text, by 128-bit hash. Records in which the selector finds nothing are never duplicates of each other."""
 
     name: ClassVar[str] = "dedup.exact"
-    decides: ClassVar[bool] = True
 
     on: str = "conversation"
     """Selector whose text is compared."""
@@ -35,23 +34,13 @@ class Exact(DatasetStage):
     """Who stays, as columns in order of preference: `scores.quality.value desc, id`; nulls last, id breaks ties."""
 
     def __post_init__(self) -> None:
-        check_selector(self.on, self.name)
+        super().__post_init__()
         for word in self.normalise:
             if word not in _NORMALISATIONS:
                 raise UsageError(f"dedup.exact: normalise {word!r}", hint=did_you_mean(word, _NORMALISATIONS))
-        parse_keep(self.keep)
-
-    def reads(self, schema: pa.Schema) -> Sequence[str]:
-        return list(dict.fromkeys(["id", "dedup", *selector_columns(self.on), *keep_columns_read(self.keep)]))
-
-    def writes(self, schema: pa.Schema) -> Mapping[str, pa.DataType]:
-        return {"dedup": DEDUP_TYPE, "drop": DROP_TYPE}
-
-    def prepare(self, schema: pa.Schema) -> None:
-        check_keep(self.keep, schema, self.name)
 
     def rounds(self, schema: pa.Schema) -> Sequence[Scan | Reduce]:
-        return [Scan(_scan, self.reads(schema)), Reduce(_groups, by="key"), Reduce(_decide, by=None)]
+        return [Scan(_scan, self.reads(schema)), Reduce(_groups, by="key"), Reduce(_decide)]
 
 
 def _normalise(text: str, how: Sequence[str]) -> str:

@@ -1,14 +1,50 @@
-"""The keep order: who stays among duplicates."""
+"""What every dedup stage shares: of records alike in a text, the best by a keep order stays."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from curator.errors import UsageError
 from curator.schema.check import did_you_mean
-from curator.schema.record import column_array, column_type, field_names, has_column, id_sort_keys
+from curator.schema.record import (
+    DEDUP_TYPE,
+    DROP_TYPE,
+    column_array,
+    column_type,
+    field_names,
+    has_column,
+    id_sort_keys,
+)
+from curator.schema.selectors import check_selector, selector_columns
+from curator.stages.base import DatasetStage
+
+
+@dataclass(frozen=True)
+class KeepBest(DatasetStage):
+    """A dataset stage with a selector `on` and an order `keep`."""
+
+    decides: ClassVar[bool] = True
+
+    on: str
+    keep: str
+
+    def __post_init__(self) -> None:
+        check_selector(self.on, self.name)
+        parse_keep(self.keep)
+
+    def reads(self, schema: pa.Schema) -> Sequence[str]:
+        columns = [column for column, _ in parse_keep(self.keep)]
+        return list(dict.fromkeys(["id", "dedup", *selector_columns(self.on), *columns]))
+
+    def writes(self, schema: pa.Schema) -> Mapping[str, pa.DataType]:
+        return {"dedup": DEDUP_TYPE, "drop": DROP_TYPE}
+
+    def prepare(self, schema: pa.Schema) -> None:
+        check_keep(self.keep, schema, self.name)
 
 
 def parse_keep(text: str) -> list[tuple[str, str]]:
@@ -22,11 +58,6 @@ def parse_keep(text: str) -> list[tuple[str, str]]:
     if all(column != "id" for column, _ in order):
         order.append(("id", "asc"))
     return order
-
-
-def keep_columns_read(text: str) -> list[str]:
-    """The columns that a keep order reads, `id` among them."""
-    return [column for column, _ in parse_keep(text)]
 
 
 def check_keep(text: str, schema: pa.Schema, step: str) -> None:

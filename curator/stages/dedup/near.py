@@ -6,7 +6,7 @@ to groups; scan the texts of the groups again for their true shingle sets; go do
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -20,15 +20,15 @@ from curator.kernels.buckets import equal_folds, lists_of_rows, pack, shared_key
 from curator.kernels.characters import character_tables
 from curator.kernels.components import connect
 from curator.kernels.jaccard import choose_keepers
-from curator.kernels.minhash import band_keys, band_shape, permutations
+from curator.kernels.minhash import band_keys, band_shape, permutations, signatures
 from curator.kernels.shingles import shingle_sets
 from curator.kernels.texts import text_buffers
 from curator.schema.check import did_you_mean
-from curator.schema.record import DEDUP_TYPE, DROP_TYPE, HASH_TYPE, column_array
-from curator.schema.selectors import check_selector, select_text, selector_columns
-from curator.stages.base import DatasetStage, Reduce, Scan
+from curator.schema.record import HASH_TYPE, column_array
+from curator.schema.selectors import select_text, selector_columns
+from curator.stages.base import Reduce, Scan
 from curator.stages.dedup.components import decisions
-from curator.stages.dedup.keep import check_keep, keep_columns, keep_columns_read, parse_keep, sorted_by_keep
+from curator.stages.dedup.keep import KeepBest, keep_columns, sorted_by_keep
 
 _UNITS = ("words", "characters")
 MAX_BUCKET = 10_000
@@ -38,7 +38,7 @@ _RECALL = 0.995
 
 
 @dataclass(frozen=True)
-class Near(DatasetStage):
+class Near(KeepBest):
     """Similar text, by true Jaccard similarity of shingle sets; MinHash only finds the pairs to compare.
 
     Going down the keep order, a record is dropped if and only if one that is already kept shares a band with it and is
@@ -46,7 +46,6 @@ class Near(DatasetStage):
     """
 
     name: ClassVar[str] = "dedup.near"
-    decides: ClassVar[bool] = True
 
     on: str = "turns"
     """Selector whose text is compared."""
@@ -68,7 +67,7 @@ class Near(DatasetStage):
     compared because of it."""
 
     def __post_init__(self) -> None:
-        check_selector(self.on, self.name)
+        super().__post_init__()
         if self.unit not in _UNITS:
             raise UsageError(f"dedup.near: unit {self.unit!r}", hint=did_you_mean(self.unit, _UNITS))
         if not (math.isfinite(self.threshold) and 0 < self.threshold <= 1):
@@ -87,21 +86,11 @@ class Near(DatasetStage):
                 f"dedup.near: {self.num_perm} places are too few for threshold {self.threshold:g}",
                 hint="raise num_perm or the threshold",
             )
-        parse_keep(self.keep)
 
     @cached_property
     def bands(self) -> tuple[int, int]:
         """How many, and places in each."""
         return band_shape(self.threshold, self.num_perm, _RECALL)
-
-    def reads(self, schema: pa.Schema) -> Sequence[str]:
-        return list(dict.fromkeys(["id", "dedup", *selector_columns(self.on), *keep_columns_read(self.keep)]))
-
-    def writes(self, schema: pa.Schema) -> Mapping[str, pa.DataType]:
-        return {"dedup": DEDUP_TYPE, "drop": DROP_TYPE}
-
-    def prepare(self, schema: pa.Schema) -> None:
-        check_keep(self.keep, schema, self.name)
 
     def rounds(self, schema: pa.Schema) -> Sequence[Scan | Reduce]:
         texts = list(selector_columns(self.on))
@@ -130,14 +119,15 @@ class Near(DatasetStage):
         choose_keepers(rows, rows, _fixed(rows), rows, rows, _fixed(hashes), 0.5, 2)
 
     def _sign_texts(self, texts: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return band_keys(
+        """Keys by band and text, hashes of whole texts, and which texts have shingles."""
+        signature, folds, has_shingles = signatures(
             *text_buffers(texts),
             self.size,
             self.unit == "words",
             *character_tables(),
             *permutations(self.num_perm, self.seed),
-            *self.bands,
         )
+        return band_keys(signature, *self.bands), folds, has_shingles
 
     def _sets_of(self, texts: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return shingle_sets(*text_buffers(texts), self.size, self.unit == "words", *character_tables())
