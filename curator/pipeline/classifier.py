@@ -36,7 +36,7 @@ from curator.stages.classify.model import (
     fasttext,
 )
 
-VERSION = "1"
+VERSION = "2"
 README = "README.md"
 
 # fastText, by trial on whole sets that were left out: single words do better there than pairs of words (which learn how
@@ -112,8 +112,13 @@ def train_classifier(inputs: Sequence[Path], settings: TrainSettings, out: Path,
         )
         folds = assign_folds(rows, settings.folds, settings.group_by)
         predicted, raw = _validate(library, rows, folds, settings.seed, Path(scratch))
-        curve = _calibration(raw[predicted >= 0], (predicted == rows.classes)[predicted >= 0])
-        confidences = calibrated(raw, *np.array(curve).T)
+        # A class is calibrated on its own: among answers of the same raw confidence, those of a rare or vague class are
+        # wrong more often.
+        is_right = predicted == rows.classes
+        curves = [
+            _calibration(raw[predicted == number], is_right[predicted == number]) for number in range(len(rows.labels))
+        ]
+        confidences = calibrated(raw, predicted, curves)
         measured = figures(rows.labels, rows.classes, predicted, confidences, settings.min_confidence)
         measured["baselines"] = {
             "largest_class": round(float(np.bincount(rows.classes).max() / len(rows.classes)), 4),
@@ -133,7 +138,7 @@ def train_classifier(inputs: Sequence[Path], settings: TrainSettings, out: Path,
         "on": settings.on,
         **measured,
         "folds": len(np.unique(folds)),
-        "confidence": {"minimum": settings.min_confidence, "curve": curve, **measured["confidence"]},
+        "confidence": {"minimum": settings.min_confidence, "curves": curves, **measured["confidence"]},
         "training": {
             "rows": len(rows.classes),
             "left_out": rows.left_out,
@@ -143,11 +148,14 @@ def train_classifier(inputs: Sequence[Path], settings: TrainSettings, out: Path,
         "fingerprint": fingerprint,
         "model": digest_bytes(data),
     }
-    if curve[-1][1] < settings.min_confidence:
+    surest = [curve[-1][1] for curve in curves]
+    if max(surest) < settings.min_confidence:
         log.warn(
-            f"no answer is right in {settings.min_confidence:.0%} of cases, the surest in {curve[-1][1]:.0%}: every "
+            f"no answer is right in {settings.min_confidence:.0%} of cases, the surest in {max(surest):.0%}: every "
             f"label would be {UNKNOWN}; a lower --min-confidence lets some through"
         )
+    elif never := [name for name, share in zip(rows.labels, surest, strict=True) if share < settings.min_confidence]:
+        log.warn(f"never sure enough, so always {UNKNOWN}: {', '.join(never)}")
     _write(out, {MODEL: data, CARD: json.dumps(card, indent=1, ensure_ascii=False).encode(), README: card_text(card)})
     return Trained(out, card)
 

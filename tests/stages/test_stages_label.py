@@ -114,18 +114,20 @@ def test_b084_a_library_that_gives_another_number_of_answers(given: int) -> None
 def test_below_the_minimum_is_unknown() -> None:
     class Certain:
         def get_words(self) -> list[str]:
-            return ["a", "b", "c"]
+            return ["a", "b", "c", "e"]
 
         def predict(self, texts: list[str], k: int = 1) -> Any:
-            raw = {"a": 0.1, "b": 0.4, "c": 1.0000131}
-            return [["__label__1"]] * len(texts), [np.array([raw[text]]) for text in texts]
+            raw = {"a": 0.1, "b": 0.4, "c": 1.0000131, "e": 0.95}
+            names = [["__label__0" if text == "e" else "__label__1"] for text in texts]
+            return names, [np.array([raw[text]]) for text in texts]
 
-    label = Labeller(Scorer(Certain()), ["x", "y"], [(0.2, 0.1), (0.6, 0.9)], 0.7)
-    assert label(pa.array(["a", "b", "c", "d"])).to_pylist() == [
+    label = Labeller(Scorer(Certain()), ["x", "y"], [[(0.5, 0.3)], [(0.2, 0.1), (0.6, 0.9)]], 0.7)
+    assert label(pa.array(["a", "b", "c", "d", "e"])).to_pylist() == [
         {"label": "unknown", "confidence": 0.1, "status": "unsure"},
         {"label": "unknown", "confidence": 0.5, "status": "unsure"},
         {"label": "y", "confidence": 0.9, "status": "ok"},
         {"label": None, "confidence": None, "status": "unseen"},
+        {"label": "unknown", "confidence": 0.3, "status": "unsure"},
     ]
 
 

@@ -18,7 +18,7 @@ from curator.schema.record import canonical_json
 from curator.stages.classify.text import label_lines
 
 FORMAT = "curator.classifier"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 TEXT_VERSION = 1
 """Of what `label_lines` makes of a text: a model is asked in the form it was trained in."""
 MODEL, CARD = "model.bin", "card.json"
@@ -56,7 +56,7 @@ class Classifier:
             raise CuratorError(f"{folder / CARD} is damaged: {error}", hint=hint) from None
         if not isinstance(card, dict) or card.get("format") != FORMAT:
             raise CuratorError(f"{folder / CARD} is not the card of a classifier", hint=hint)
-        if card["format_version"] > FORMAT_VERSION or card["text_version"] != TEXT_VERSION:
+        if card["format_version"] != FORMAT_VERSION or card["text_version"] != TEXT_VERSION:
             raise CuratorError(
                 f"{folder} is for another version of curator", hint="train it again: the card says from what"
             )
@@ -101,7 +101,7 @@ class Classifier:
             raise CuratorError(f"{self.folder / MODEL} cannot be loaded: {error}", hint=_REPLACED) from None
         labels = [entry["label"] for entry in self.card["classes"]]
         confidence = self.card["confidence"]
-        labeller = Labeller(Scorer(model), labels, confidence["curve"], confidence["minimum"])
+        labeller = Labeller(Scorer(model), labels, confidence["curves"], confidence["minimum"])
         labeller(pa.array(["a"]))
         return labeller
 
@@ -156,12 +156,11 @@ class Labeller:
     """Texts to labels, calibrated confidences and statuses."""
 
     def __init__(
-        self, scorer: Scorer, labels: Sequence[str], curve: Sequence[tuple[float, float]], minimum: float
+        self, scorer: Scorer, labels: Sequence[str], curves: Sequence[Sequence[Sequence[float]]], minimum: float
     ) -> None:
-        self._scorer, self._minimum = scorer, minimum
+        self._scorer, self._curves, self._minimum = scorer, curves, minimum
         # Number -1 is the last: no label.
         self._labels = pa.array([*labels, UNKNOWN, None], pa.string())
-        self._raw, self._share = np.array(curve, float).T
 
     def __call__(self, texts: pa.StringArray) -> pa.StructArray:
         """Label, confidence and status of every text: `ok`; `unsure` (label `unknown`); `empty` and `unseen` (no token
@@ -169,7 +168,7 @@ class Labeller:
         lines = label_lines(texts)
         classes, raw = self._scorer(lines)
         is_answered = classes >= 0
-        confidences = calibrated(raw, self._raw, self._share)
+        confidences = calibrated(raw, classes, self._curves)
         is_sure = is_answered & (confidences >= self._minimum)
         unknown = len(self._labels) - 2
         places = np.where(is_sure, classes, np.where(is_answered, unknown, unknown + 1))
@@ -185,6 +184,14 @@ class Labeller:
         )
 
 
-def calibrated(raw: np.ndarray, knots: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """The share of answers that were right at a raw confidence, between the knots of the card's curve; four digits."""
-    return np.round(np.interp(raw, knots, shares), 4)
+def calibrated(raw: np.ndarray, classes: np.ndarray, curves: Sequence[Sequence[Sequence[float]]]) -> np.ndarray:
+    """The share of answers of the same class that were right at a raw confidence, float64 [num_rows], four digits.
+
+    `curves` has a curve for each class, of knots (raw confidence, share); rows of class -1 get 0.
+    """
+    confidences = np.zeros(len(raw))
+    for number, curve in enumerate(curves):
+        is_class = classes == number
+        knots, shares = np.array(curve, float).T
+        confidences[is_class] = np.interp(raw[is_class], knots, shares)
+    return np.round(confidences, 4)
