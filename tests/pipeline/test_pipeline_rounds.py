@@ -15,6 +15,7 @@ from curator.pipeline import rounds
 from curator.pipeline.passes import Options, run_pass
 from curator.pipeline.rounds import _partition, decide
 from curator.stages.dedup.exact import Exact
+from curator.stages.dedup.near import Near
 
 ROWS = [record(f"s/f#{n}", f"q{n * n % 23}", "a") for n in range(100)]
 
@@ -80,6 +81,27 @@ def test_a_killed_run_goes_on_at_the_first_task_that_is_not_whole(
         third = Recording()
         decide(Exact(), dataset, out, third)
         assert third.names == []
+
+
+def test_near_duplicates_killed_before_any_task_go_on(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven rounds, some of which read tables of rounds long before them."""
+    monkeypatch.setattr(rounds, "PARTITION_ROWS", 40)
+    dataset, stage = Dataset.open(folder), Near(on="prompt", num_perm=32, threshold=0.9)
+    whole = Recording()
+    expected = decide(stage, dataset, tmp_path / "whole", whole).read_bytes()
+    assert len(whole.names) > 15
+    assert not list((tmp_path / "whole").glob(".partial/round-[0-5]/*.arrow")), (
+        "spilled files go with their last reader"
+    )
+    for stop in range(len(whole.names)):
+        out = tmp_path / f"stopped-{stop}"
+        second = Recording()
+        with pytest.raises(KeyboardInterrupt):
+            decide(stage, dataset, out, Recording(stop))
+        assert decide(stage, dataset, out, second).read_bytes() == expected
+        assert len(second.names) == len(whole.names) - stop
 
 
 def test_half_a_task_is_done_again(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
