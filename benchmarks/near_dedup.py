@@ -5,9 +5,9 @@ two threads; peers get Python lists of the same texts: datasketch signs in two p
 signs a matrix on two Rayon threads and flags duplicates with its native LSH (shingling in Python, as its API wants it),
 datatrove runs its signature stage only. Whole process: a records folder to one without duplicates, import included,
 with manifest, rejects and digests, kernels loaded from their cache (and once cold, compiled); peers read the same
-Parquet, decide on the same text, and write the kept rows with zstd as we do. 3-word shingles, 128 places, threshold 0.8,
-bands of (21, 6). Only rensa_deduplicator keeps one row of each group and compares signatures; rensa and rensa_rho flag
-every row that shares a band, the first one too.
+Parquet, decide on the same text, and write the kept rows with zstd as we do. 3-word shingles, 128 places, threshold
+0.8, bands of (21, 6). Only rensa_deduplicator keeps one row of each group and compares signatures; rensa and rensa_rho
+flag every row that shares a band, the first one too.
 
 Accuracy: all pairs of 20,000 real texts by true Jaccard (sparse matrix product), how many of them share a band, by
 similarity. Precision is 1 by construction: every drop is verified.
