@@ -22,16 +22,16 @@ class ThreadEngine:
 
     def run(self, tasks: Sequence[Task], report: Report) -> Iterator[tuple[Task, Any]]:
         relax_gc()
-        waiting = queue.SimpleQueue[Task | None]()
+        waiting = queue.SimpleQueue[Task]()
         for task in tasks:
             waiting.put(task)
-        messages = queue.SimpleQueue[tuple[str, Task | None, Any]]()
+        progress = queue.SimpleQueue[tuple[Task | None, str, Any]]()
         stop = threading.Event()
 
         def advance(amount: float) -> None:
             if stop.is_set():
                 raise _StoppedError
-            messages.put(("progress", None, amount))
+            progress.put((None, "progress", amount))
 
         def work() -> None:
             while not stop.is_set():
@@ -39,12 +39,13 @@ class ThreadEngine:
                     task = waiting.get_nowait()
                 except queue.Empty:
                     return
-                assert task is not None
                 try:
                     kind, value = attempt(task, advance)
-                except BaseException:
+                except _StoppedError:
                     return
-                messages.put((kind, task, value))
+                except BaseException as error:  # whatever it is, somebody waits for an answer
+                    kind, value = "error", CuratorError(f"{type(error).__name__}: {error}", hint="a bug")
+                progress.put((task, kind, value))
 
         threads = [threading.Thread(target=work, daemon=True) for _ in range(min(self.workers, len(tasks)))]
         failures: list[tuple[Task, CuratorError]] = []
@@ -53,16 +54,14 @@ class ThreadEngine:
             for thread in threads:
                 thread.start()
             while done + len(failures) < len(tasks):
-                kind, finished, value = messages.get()
-                if kind == "progress":
+                finished, kind, value = progress.get()
+                if finished is None:
                     report(value)
                 elif kind == "error":
-                    assert finished is not None
                     failures.append((finished, value))
                     if is_disk_full(value):
                         break
                 else:
-                    assert finished is not None
                     done += 1
                     yield finished, value
         finally:
