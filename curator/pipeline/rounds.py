@@ -3,8 +3,10 @@
 import json
 import math
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -173,7 +175,8 @@ def decide(stage: DatasetStage, dataset: Dataset, folder: Path, engine: Engine) 
     if result.exists():
         return result
     started = time.monotonic()
-    stage.warm()
+    with _interrupts_held():
+        stage.warm()
     if time.monotonic() - started > _LONG_WARM_SECONDS:
         log.info(f"{stage.name}: compiled its kernels in {time.monotonic() - started:.1f} s; the next run loads them")
     rounds = stage.rounds(dataset.schema)
@@ -198,6 +201,16 @@ def decide(stage: DatasetStage, dataset: Dataset, folder: Path, engine: Engine) 
                     file.unlink()
     _write(result, iter([_input(rounds, len(rounds) - 1, folders).read()]))
     return result
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Numba calls back from compiled code, where Python swallows exceptions, a Ctrl-C too: it comes through behind."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def decision_notes(stage: DatasetStage, decisions: Path) -> dict[str, Any]:

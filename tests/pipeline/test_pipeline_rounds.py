@@ -1,5 +1,6 @@
 """Dataset stages in rounds: the same decisions for any number of partitions, resumed at the last whole round."""
 
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -151,3 +152,18 @@ def test_decisions_reach_their_rows_in_batches_of_any_size(tmp_path: Path, monke
         first.setdefault(row["messages"][0]["content"], row["id"])
     assert ids_of(tmp_path / "out") == list(first.values())
     assert np.all([name in first.values() for name in ids_of(tmp_path / "out")])
+
+
+def test_an_interrupt_while_kernels_are_loaded_is_not_lost(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def warm(stage: Exact) -> None:
+        signal.raise_signal(signal.SIGINT)
+        seen.append("warm")
+
+    monkeypatch.setattr(Exact, "warm", warm)
+    with pytest.raises(KeyboardInterrupt):
+        decide(Exact(), Dataset.open(folder), tmp_path / "out", Recording())
+    assert seen == ["warm"]
