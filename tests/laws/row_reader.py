@@ -1,0 +1,307 @@
+"""An independent reader of raw rows, written from the documented rules with Python's json: shares no code with curator.
+
+Bytes: UTF-8, line feeds between rows; a byte order mark and blanks around a row are no part of it. JSON: an object, no
+key twice where fields are read, no half characters, no NaN, at most 128 levels. Then the shape: which fields make which
+turns. `assert_same` compares what it saw with a record.
+"""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+USER, ASSISTANT = ("user", "human", "User"), ("assistant", "gpt", "model", "chatgpt", "bot", "Assistant")
+CALLS = ("function_call", "tool_call")
+ROLES = (
+    dict.fromkeys(USER, "user")
+    | dict.fromkeys((*ASSISTANT, *CALLS), "assistant")
+    | dict.fromkeys(("system", "developer"), "system")
+    | dict.fromkeys(("tool", "observation", "function", "function_response"), "tool")
+)
+TURN_FIELDS = {"role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name", "weight"}
+PAIRS = (("prompt", "completion"), ("prompt", "response"), ("question", "answer"), ("question", "response"))
+TAGS: dict[str, type] = {"reasoning_trace": bool}
+TAGS |= dict.fromkeys(("source", "domain", "task_type", "difficulty", "language", "license", "teacher"), str)
+BOM, BLANKS = b"\xef\xbb\xbf", b" \t\r"
+LEVELS, FLOAT32 = 128, 3.4028234663852886e38
+
+
+class Bad(Exception):
+    pass
+
+
+class Object(dict):
+    """An object that knows whether a key came twice."""
+
+    repeats = False
+
+
+@dataclass(frozen=True)
+class Turn:
+    role: str
+    text: str | None
+    reasoning: str | None = None
+    calls: Any = None
+    """A decoded list, or the text of a call that is a turn's value."""
+    call_id: str | None = None
+    name: str | None = None
+    weight: float | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a row holds. `used` names the fields that need not be in `extra`."""
+
+    shape: str
+    turns: list[Turn]
+    used: set[str]
+    rejected: list[Turn] | None = None
+    tools: Any = field(default=None)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Object:
+    made = Object(pairs)
+    made.repeats = len(made) < len(pairs)
+    return made
+
+
+def _refuse(word: str) -> None:
+    raise Bad(word)
+
+
+def exact_int(digits: str) -> Any:
+    # Python refuses to make a number of so many digits; here it only has to equal itself.
+    return int(digits) if len(digits) < 4000 else f"digits {digits}"
+
+
+def loads(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_object, parse_constant=_refuse, parse_int=exact_int)
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def levels(value: Any) -> int:
+    deepest, waiting = 0, [(value, 1)]
+    while waiting:
+        value, level = waiting.pop()
+        if isinstance(value, dict | list):
+            deepest = max(deepest, level)
+            waiting += [(inner, level + 1) for inner in (value.values() if isinstance(value, dict) else value)]
+    return deepest
+
+
+def read(line: bytes) -> Seen:
+    """What the row holds, or Bad."""
+    try:
+        row = loads(line.decode("utf-8", "strict"))
+    except (ValueError, RecursionError) as error:
+        raise Bad(str(error)) from None
+    # In bytes that are UTF-8 only an escape makes half a character.
+    if b"\\u" in line and _HALF.search(json.dumps(row, ensure_ascii=False)):
+        raise Bad("half a character")
+    _expect(len(line) < 2 * LEVELS or levels(row) <= LEVELS)
+    _expect(isinstance(row, Object) and not row.repeats)
+    if isinstance(row.get("metadata"), Object):
+        _expect(not row["metadata"].repeats)
+    names = set(row)
+    both = {"chosen", "rejected"} <= names
+    neither = not names & {"chosen", "rejected"}
+    if "messages" in names and neither and "label" not in names:
+        return Seen("openai", _messages(row["messages"]), {"messages", "tools"}, tools=row.get("tools"))
+    if "conversations" in names and neither:
+        turns = [*_system(row), *_conversations(row["conversations"])]
+        return Seen("sharegpt", turns, {"conversations", "tools", "system"}, tools=row.get("tools"))
+    if both and names & {"prompt", "question", "instruction", "conversations", "messages"}:
+        return _preference(row)
+    if "instruction" in names and names & {"output", "response"}:
+        return _alpaca(row)
+    for pair in PAIRS:
+        if set(pair) <= names and neither:
+            turns = [Turn("user", _text(row, pair[0])), Turn("assistant", _text(row, pair[1]))]
+            return Seen("pairs", [*_system(row), *turns], {*pair, "system"})
+    if both:
+        read_side = _messages if isinstance(row["chosen"], list) else _transcript
+        chosen, rejected = read_side(row["chosen"]), read_side(row["rejected"])
+        _expect(any(turn.role == "user" for turn in chosen))
+        return Seen("transcripts", chosen, {"chosen", "rejected"}, _without_shared(chosen, rejected))
+    if "text" in names and not names & {"messages", "conversations"}:
+        return Seen("transcripts", _transcript(row["text"]), {"text"})
+    raise Bad("no shape")
+
+
+def _expect(is_so: bool) -> None:
+    if not is_so:
+        raise Bad
+
+
+def _text(row: Object, name: str) -> str:
+    _expect(isinstance(row.get(name), str))
+    return row[name]
+
+
+def _text_or_null(row: Object, name: str) -> str | None:
+    _expect(row.get(name) is None or isinstance(row[name], str))
+    return row.get(name)
+
+
+def _system(row: Object) -> list[Turn]:
+    text = _text_or_null(row, "system")
+    return [] if text is None else [Turn("system", text)]
+
+
+def _weight(row: Object) -> float | None:
+    weight = row.get("weight")
+    if weight is None:
+        return None
+    _expect(type(weight) in (int, float) and abs(weight) <= FLOAT32)
+    return float(weight)
+
+
+def _alpaca(row: Object) -> Seen:
+    instruction, given = _text(row, "instruction"), _text_or_null(row, "input")
+    reply = "output" if "output" in row else "response"
+    asked = f"{instruction}\n\n{given}" if given else instruction
+    turns = [*_system(row), Turn("user", asked), Turn("assistant", _text(row, reply))]
+    return Seen("alpaca", turns, {"instruction", "input", reply, "system"})
+
+
+def _objects(value: Any) -> list[Object]:
+    _expect(isinstance(value, list) and len(value) > 0)
+    _expect(all(isinstance(item, Object) and not item.repeats for item in value))
+    return value
+
+
+def _message(turn: Object) -> Turn:
+    _expect(set(turn) <= TURN_FIELDS and _text(turn, "role") in ROLES)
+    calls = turn.get("tool_calls")
+    _expect(calls is None or isinstance(calls, list))
+    content, reasoning, call_id, name = (
+        _text_or_null(turn, key) for key in ("content", "reasoning_content", "tool_call_id", "name")
+    )
+    return Turn(ROLES[turn["role"]], content, reasoning, calls, call_id, name, _weight(turn))
+
+
+def _messages(value: Any) -> list[Turn]:
+    return [_message(turn) for turn in _objects(value)]
+
+
+def _from_value(turn: Object) -> Turn:
+    _expect(set(turn) <= {"from", "value", "weight"} and _text(turn, "from") in ROLES)
+    text, weight = _text_or_null(turn, "value"), _weight(turn)
+    if turn["from"] in CALLS:
+        return Turn("assistant", None, calls=text, weight=weight)
+    return Turn(ROLES[turn["from"]], text, weight=weight)
+
+
+def _conversations(value: Any) -> list[Turn]:
+    return [_from_value(turn) for turn in _objects(value)]
+
+
+def _side(value: Any) -> list[Turn]:
+    if isinstance(value, str):
+        return [Turn("assistant", value)]
+    if isinstance(value, Object):
+        _expect(not value.repeats)
+        return [_from_value(value) if "from" in value else _message(value)]
+    return _conversations(value) if "from" in _objects(value)[0] else _messages(value)
+
+
+def _preference(row: Object) -> Seen:
+    used, prompt = {"chosen", "rejected", "system"}, []
+    for name, read_turns in (("conversations", _conversations), ("messages", _messages)):
+        if name in row:
+            prompt = read_turns(row[name])
+            used.add(name)
+    if len(used) == 3:
+        name = next(name for name in ("prompt", "question", "instruction") if name in row)
+        prompt = _messages(row[name]) if isinstance(row[name], list) else [Turn("user", _text(row, name))]
+        used.add(name)
+    chosen, rejected = _side(row["chosen"]), _side(row["rejected"])
+    turns = [*_system(row), *prompt, *chosen]
+    _expect(any(turn.role == "user" for turn in turns))
+    return Seen("preference", turns, used, _without_shared(chosen, rejected))
+
+
+def _without_shared(chosen: list[Turn], rejected: list[Turn]) -> list[Turn]:
+    """What is rejected, without the turns that both sides begin with; each side keeps one turn of its own."""
+    longest = min(len(chosen), len(rejected)) - 1
+    shared = next((n for n in range(longest) if chosen[n] != rejected[n]), longest)
+    return rejected[shared:]
+
+
+def _transcript(text: Any) -> list[Turn]:
+    _expect(isinstance(text, str))
+    marks = {"\n\nHuman:": "user", "\n\nAssistant:": "assistant"}
+    _expect(text.startswith(tuple(marks)))
+    turns: list[Turn] = []
+    while text:
+        mark = next(mark for mark in marks if text.startswith(mark))
+        text = text[len(mark) :]
+        end = min((place for other in marks if (place := text.find(other)) >= 0), default=len(text))
+        turns.append(Turn(marks[mark], text[:end].removeprefix(" ")))
+        text = text[end:]
+    return turns
+
+
+# --- the same of a record -----------------------------------------------------------------------------------------
+
+
+def turn_of(message: dict[str, Any], seen: Turn | None) -> Turn:
+    """A record's message, a trace that stood in the text back in its place."""
+    content, reasoning, wrap = message["content"], message["reasoning"], message["wrap"]
+    if wrap is not None:
+        content, reasoning = f"{wrap['open']}{reasoning}{wrap['close']}{content}", None
+    calls = message["tool_calls"]
+    if calls is not None and seen is not None and isinstance(seen.calls, list):
+        calls = loads(calls)
+    return Turn(message["role"], content, reasoning, calls, message["tool_call_id"], message["name"], message["weight"])
+
+
+def turns_of(messages: list[dict[str, Any]], seen: list[Turn]) -> list[Turn]:
+    padded = [*seen, *[None] * len(messages)]
+    return [turn_of(message, turn) for message, turn in zip(messages, padded, strict=False)]
+
+
+def rounded(turns: list[Turn]) -> list[Turn]:
+    """Weights as a float32 holds them."""
+    import numpy as np
+
+    return [
+        turn if turn.weight is None else Turn(**{**vars(turn), "weight": float(np.float32(turn.weight))})
+        for turn in turns
+    ]
+
+
+def assert_same(record: dict[str, Any], line: bytes, seen: Seen) -> None:
+    assert record["provenance"]["adapter"] == seen.shape, line
+    turns = rounded(seen.turns)
+    assert turns_of(record["messages"], turns) == turns, line
+    if seen.rejected is None:
+        assert record["rejected"] is None, line
+    else:
+        rejected = rounded(seen.rejected)
+        assert turns_of(record["rejected"], rejected) == rejected, line
+    if isinstance(seen.tools, str) or seen.tools is None:
+        assert record["tools"] == seen.tools, line
+    else:
+        assert loads(record["tools"]) == seen.tools, line
+    row = loads(line.decode())
+    spare = {name: value for name, value in row.items() if name not in seen.used}
+    extra = loads(record["extra"]) if record["extra"] else {}
+    # An id that is text or a number is a tag, and so is what fits a field in an object of metadata.
+    tags = {name: value for name, value in record["metadata"].items() if value is not None and name != "source"}
+    if isinstance(spare.get("id"), str | int | float) and not isinstance(spare["id"], bool):
+        raw_id, stored = spare.pop("id"), tags.pop("original_id")
+        assert stored == raw_id if isinstance(raw_id, str) and raw_id[:7] != "digits " else loads(stored) == raw_id, (
+            line
+        )
+    if isinstance(spare.get("metadata"), dict):
+        fitting = {key: value for key, value in spare["metadata"].items() if type(value) is TAGS.get(key)}
+        left = {key: value for key, value in spare.pop("metadata").items() if key not in fitting}
+        assert extra.pop("metadata", {}) == left, line
+        assert record["metadata"]["source"] == fitting.pop("source", "s"), line
+        assert tags == fitting, line
+    else:
+        assert tags == {}, line
+    assert extra == spare, line
