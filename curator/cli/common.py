@@ -24,7 +24,7 @@ def run_stage(
 ) -> None:
     """A command is a recipe of one step: the same stage, the same pass, the same manifest."""
     from curator.cli.render import print_outcome
-    from curator.pipeline.passes import Options, warn_if_empty
+    from curator.pipeline.passes import Options, warn_of_surprises
     from curator.pipeline.pipes import run_command
     from curator.stages.catalog import build_stage
 
@@ -32,7 +32,7 @@ def run_stage(
     given = {key: value for key, value in settings.items() if value is not None}
     stage = build_stage(name, given, "curator")
     outcome = run_command(inputs, [stage], out, sys.stdout.buffer, rejects, Options(workers, overwrite, memo))
-    print_outcome(warn_if_empty(outcome), as_json)
+    print_outcome(warn_of_surprises(outcome), as_json)
 
 
 def require_sink(out: Path | None) -> None:

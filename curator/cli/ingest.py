@@ -44,7 +44,7 @@ def ingest_command(
     from curator.io.build import SHARD_BYTES, SourceSettings
     from curator.io.raw import MAX_RECORD_BYTES
     from curator.pipeline.ingest import ingest
-    from curator.pipeline.passes import Options, warn_if_empty
+    from curator.pipeline.passes import Options, warn_of_surprises
     from curator.pipeline.pipes import ingest_to_stream
 
     require_sink(out)
@@ -62,7 +62,7 @@ def ingest_command(
     else:
         outcome = ingest(files, settings, out, options)
     ingest_notes(outcome)
-    print_outcome(warn_if_empty(outcome), json)
+    print_outcome(warn_of_surprises(outcome), json)
 
 
 def default_source(files: list[str]) -> str:

@@ -27,7 +27,7 @@ def run_command(
     """
     from curator.cli.render import print_json, print_run, print_table
     from curator.errors import UsageError
-    from curator.pipeline.passes import Options, warn_if_empty
+    from curator.pipeline.passes import Options, warn_of_surprises
     from curator.pipeline.recipe import load_recipe
     from curator.pipeline.run import run_recipe, what_would_run
     from curator.train.config import TrainConfig
@@ -50,7 +50,7 @@ def run_command(
     result = run_recipe(loaded, out, Options(workers, overwrite, memo))
     for outcome in result.outcomes():
         if not outcome.ledger.kept:
-            warn_if_empty(outcome)
+            warn_of_surprises(outcome)
     if json:
         print_json(result.to_json())
     else:

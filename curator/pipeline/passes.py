@@ -203,13 +203,23 @@ def check_shared_ids(dataset: Dataset) -> None:
                 seen[text] = shard.path
 
 
-def warn_if_empty(outcome: Outcome) -> Outcome:
-    """An empty result is no failure, but nobody should find out later."""
+_MANY_DUPLICATES = 0.5
+
+
+def warn_of_surprises(outcome: Outcome) -> Outcome:
+    """A result that is empty, untouched or mostly duplicates is no failure, but nobody should find out later."""
     if outcome.ledger.kept == 0:
         rules = ", ".join(f"{rule} {count:,}" for rule, count in sorted(outcome.ledger.dropped.items()))
         log.warn(f"{outcome.out}: 0 of {outcome.ledger.read:,} records kept" + (f" ({rules})" if rules else ""))
     elif outcome.ledger.read >= 100 and outcome.ledger.kept == outcome.ledger.read and _decides(outcome.steps):
         log.warn(f"{outcome.out}: {' + '.join(outcome.steps)} removed nothing of {outcome.ledger.read:,} records")
+    elif outcome.ledger.read >= 100 and outcome.steps[0].startswith("dedup.") and not outcome.reused:
+        share = 1 - outcome.ledger.kept / outcome.ledger.read
+        if share > _MANY_DUPLICATES:
+            log.warn(
+                f"{outcome.out}: {share:.0%} of {outcome.ledger.read:,} records are duplicates; do they share a "
+                f"template? see some: curator show {outcome.out} --part rejects"
+            )
     return outcome
 
 

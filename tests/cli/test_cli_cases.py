@@ -78,6 +78,15 @@ def test_b075_a_threshold_on_the_command_line(tmp_path: Path, threshold: str) ->
         assert (done.code, Dataset.open(tmp_path / whole).num_rows) == (0, 1)
 
 
+def test_b060_a_shared_template_is_said_aloud(tmp_path: Path) -> None:
+    block = " ".join(f"tool_{n} takes a word_{n} and gives it back," for n in range(60))
+    rows = [record(f"s/f#{n}", ("system", block), ("user", f"q{n}"), ("assistant", f"{n}")) for n in range(120)]
+    folder = write_dataset(tmp_path / "d", rows)
+    done = curator("dedup", "near", folder, "--on", "conversation", "--out", tmp_path / "out")
+    assert "99% of 120 records are duplicates; do they share a template?" in done.err
+    assert "template" not in curator("dedup", "near", folder, "--out", tmp_path / "turns").err
+
+
 def test_b097_everything_filtered_out(tmp_path: Path) -> None:
     folder = write_dataset(tmp_path / "d", [record(f"s/f#{n}", "q", "a") for n in range(3)])
     done = curator("filter", "where", folder, "length(messages) > 9", "--out", tmp_path / "none")

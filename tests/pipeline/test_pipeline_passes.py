@@ -8,7 +8,7 @@ from record_samples import ONE, files_of, ids_of, ledger_of, passed, record, rej
 
 from curator.errors import CuratorError, UsageError
 from curator.io.manifest import Manifest
-from curator.pipeline.passes import Options, run_pass, warn_if_empty
+from curator.pipeline.passes import Options, run_pass, warn_of_surprises
 from curator.schema.record import ids_digest
 from curator.stages.dedup.exact import Exact
 from curator.stages.filter.where import Where
@@ -103,11 +103,11 @@ def test_a_failing_shard_leaves_the_others_and_the_run_goes_on(tmp_path: Path, f
 
 def test_empty_results_and_filters_without_effect_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_dataset(tmp_path / "many", [record(f"s/f#{n}", "q", "a") for n in range(100)])
-    warn_if_empty(run_pass([folder], [Where("false")], tmp_path / "none", ONE))
+    warn_of_surprises(run_pass([folder], [Where("false")], tmp_path / "none", ONE))
     assert "0 of 100 records kept (filter.where/where 100)" in capsys.readouterr().err
-    warn_if_empty(run_pass([folder], [Where("true")], tmp_path / "all", ONE))
+    warn_of_surprises(run_pass([folder], [Where("true")], tmp_path / "all", ONE))
     assert "filter.where removed nothing of 100 records" in capsys.readouterr().err
-    warn_if_empty(run_pass([folder], [Signals()], tmp_path / "tagged", ONE))
+    warn_of_surprises(run_pass([folder], [Signals()], tmp_path / "tagged", ONE))
     assert "removed nothing" not in capsys.readouterr().err
 
 

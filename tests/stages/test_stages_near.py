@@ -352,7 +352,9 @@ def test_b078_texts_do_not_match_themselves(tmp_path: Path) -> None:
 # --- buckets that are too full, wrong settings --------------------------------------------------------------------
 
 
-def test_a_capped_bucket_fails_or_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_capped_bucket_fails_or_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(near, "MAX_BUCKET", 5)
     shared = " ".join(VOCABULARY[:400])
     texts = [f"{shared} {VOCABULARY[500 + n]}" for n in range(9)]
@@ -362,6 +364,7 @@ def test_a_capped_bucket_fails_or_is_named(tmp_path: Path, monkeypatch: pytest.M
     out = dedup(tmp_path, texts, threshold=0.9, allow_capped=True)
     capped = Manifest.read(out).extra["dedup.near"]["capped_buckets"]
     assert capped
+    assert "different texts only 5 were compared" in capsys.readouterr().err
     assert {bucket["texts"] for bucket in capped} <= set(range(6, 10))
     assert all(bucket["id"].startswith("s/f#") for bucket in capped)
     assert kept(dedup(tmp_path, [shared] * 9)) == [0]

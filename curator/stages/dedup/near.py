@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from curator import log
 from curator.errors import CuratorError, UsageError
 from curator.kernels.buckets import equal_folds, lists_of_rows, pack, shared_keys
 from curator.kernels.characters import character_tables
@@ -309,6 +310,11 @@ def _decide(stage: Near, table: pa.Table) -> pa.Table:
     decided = decisions(table, stage.name, stage.threshold, detail)
     sizes = decided.column("dedup").combine_chunks().field("component_size")
     capped = table.filter(pc.greater(table.column("capped"), 0))
+    if len(capped):
+        log.warn(
+            f"dedup.near: {len(capped):,} bands were too full, such as that of {capped.column('id')[0]}: of "
+            f"{pc.max(capped.column('capped')).as_py():,} different texts only {MAX_BUCKET:,} were compared"
+        )
     notes = {
         "bands": stage.bands[0],
         "rows_per_band": stage.bands[1],
