@@ -28,6 +28,12 @@ class Small:
         return self.root / name
 
 
+def _as_from_a_terminal() -> None:
+    """A test run in the background of a shell ignores Ctrl-C, one under nohup hang-ups; its children would, too."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def start(*arguments: object, fault: str | None = None, **options: Any) -> "subprocess.Popen[str]":
     """Start a command in a process group of its own, ready for Ctrl-C, stopping at a named fault point if asked."""
     environment = {key: value for key, value in os.environ.items() if key != "CURATOR_FAULT"}
@@ -40,8 +46,7 @@ def start(*arguments: object, fault: str | None = None, **options: Any) -> "subp
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        # A test run in the background of a shell ignores Ctrl-C, and its children would, too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=_as_from_a_terminal,
         **options,
     )
 
