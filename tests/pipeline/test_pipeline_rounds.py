@@ -164,6 +164,11 @@ def test_an_interrupt_while_kernels_are_loaded_is_not_lost(
         seen.append("warm")
 
     monkeypatch.setattr(Exact, "warm", warm)
-    with pytest.raises(KeyboardInterrupt):
-        decide(Exact(), Dataset.open(folder), tmp_path / "out", Recording())
+    # A test run in the background of a shell ignores Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            decide(Exact(), Dataset.open(folder), tmp_path / "out", Recording())
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert seen == ["warm"]
