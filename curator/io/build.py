@@ -82,12 +82,24 @@ class Built:
     records: pa.RecordBatch
     bad: pa.RecordBatch
     num_rows: int
-    """Raw rows behind both."""
+    """Records and bad rows; a raw row that holds several records counts as often."""
     ids: int
     """Multiset digest of the ids of all of them."""
     first_offset: int
     text_bytes: int
     adapters: dict[str, int]
+
+
+class Found(msgspec.Struct, gc=False):
+    """A record on its way to Arrow: what the adapter read, and where."""
+
+    row: RawRow
+    adapter: str
+    draft: Draft
+    extra: str | None
+    declared: dict[str, Any]
+    part: int | None = None
+    """Its number among the records of a row that holds several."""
 
 
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -134,37 +146,34 @@ class Builder:
             yield self._build(pending, pending_bytes)
 
     def _build(self, rows: list[RawRow], text_bytes: int) -> Built:
-        drafts: list[Draft] = []
-        places: list[RawRow] = []
-        names: list[str] = []
-        extras: list[str | None] = []
+        found: list[Found] = []
         bad: list[tuple[RawRow, str]] = []
-        declared: list[dict[str, Any]] = []
+        adapters: dict[str, int] = {}
         for row in rows:
             try:
-                adapter, draft, extra, own = self._draft(row)
+                records = self._read(row)
             except BadRow as error:
                 bad.append((row, str(error)))
                 continue
-            drafts.append(draft)
-            places.append(row)
-            names.append(adapter.name)
-            extras.append(extra)
-            declared.append(own)
-        adapters: dict[str, int] = {}
-        for name in names:
+            found += records
+            name = records[0].adapter
             adapters[name] = adapters.get(name, 0) + 1
+        ids = [self._id(record) for record in found]
         return Built(
-            self._batch(drafts, places, names, extras, declared),
+            self._batch(found, ids),
             self._bad_batch(bad),
-            len(rows),
-            ids_digest(f"{self._prefix}{row.row}" for row in rows),
+            len(found) + len(bad),
+            ids_digest([*ids, *(f"{self._prefix}{row.row}" for row, _ in bad)]),
             rows[0].byte_offset,
             text_bytes,
             adapters,
         )
 
-    def _draft(self, row: RawRow) -> tuple[Adapter, Draft, str | None, dict[str, Any]]:
+    def _id(self, record: Found) -> str:
+        return f"{self._prefix}{record.row.row}" + ("" if record.part is None else f".{record.part}")
+
+    def _read(self, row: RawRow) -> list[Found]:
+        """The records of a raw row, most often one. Raises BadRow."""
         if row.problem:
             raise BadRow(row.problem)
         if row.data.count(b"[") + row.data.count(b"{") > MAX_JSON_DEPTH and _nests_deeper(row.data, MAX_JSON_DEPTH):
@@ -173,15 +182,23 @@ class Builder:
             fields = _decoder.decode(row.data)
             refuse_repeats(row.data, [fields])
             adapter = self._adapter(fields)
-            draft = adapter.convert(fields)
-            own = self._declared(fields, draft)
-            rest = {name: raw_text(raw) for name, raw in fields.items() if name not in draft.used}
-            rest |= draft.left
+            drafts = adapter.convert(fields)
+            if isinstance(drafts, Draft):
+                return [self._found(row, adapter, fields, drafts)]
+            if not drafts:
+                raise BadRow("no records: the row holds none")
+            return [self._found(row, adapter, fields, draft, part) for part, draft in enumerate(drafts)]
         except msgspec.ValidationError:
             raise BadRow("wrong type: the row is not an object") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadRow(_explain(row, error)) from None
-        return adapter, draft, object_text(rest) if rest else None, own
+
+    def _found(
+        self, row: RawRow, adapter: Adapter, fields: Mapping[str, msgspec.Raw], draft: Draft, part: int | None = None
+    ) -> Found:
+        declared = self._declared(fields, draft)
+        rest = {name: raw_text(raw) for name, raw in fields.items() if name not in draft.used} | draft.left
+        return Found(row, adapter.name, draft, object_text(rest) if rest else None, declared, part)
 
     def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
         names = frozenset(fields)
@@ -213,43 +230,41 @@ class Builder:
                 draft.used = (*draft.used, name)
         return values
 
-    def _batch(
-        self,
-        drafts: list[Draft],
-        places: list[RawRow],
-        adapters: list[str],
-        extras: list[str | None],
-        declared: list[dict[str, Any]],
-    ) -> pa.RecordBatch:
-        source, schema, count = self._source, self._schema, len(drafts)
-        hashes = [content_hash(draft.messages, draft.tools, draft.rejected) for draft in drafts]
+    def _batch(self, found: list[Found], ids: list[str]) -> pa.RecordBatch:
+        source, schema, count = self._source, self._schema, len(found)
+        drafts = [record.draft for record in found]
+        hashes = [content_hash(draft.messages, draft.tools, draft.rejected, draft.verifier) for draft in drafts]
         constant = {"source": source.name, "license": source.license, **source.metadata}
-        metadata = [{**constant, **draft.metadata, **own} for draft, own in zip(drafts, declared, strict=True)]
+        metadata = [{**constant, **record.draft.metadata, **record.declared} for record in found]
         metadata_type = schema.field("metadata").type
         provenance_type = schema.field("provenance").type
+        groups = [None if draft.group is None else f"{self._prefix}{draft.group}" for draft in drafts]
+        verifiers = [None if draft.verifier is None else _verifier(draft.verifier) for draft in drafts]
 
         def repeated(value: Any, type_: pa.DataType) -> pa.Array:
             return pa.repeat(pa.scalar(value, type_), count)
 
         columns = {
-            "id": pa.array([f"{self._prefix}{row.row}" for row in places], pa.string()),
+            "id": pa.array(ids, pa.string()),
             "content_hash": pa.array(hashes, HASH_TYPE),
             "kind": pa.array([draft.kind for draft in drafts], pa.string()),
+            "group": pa.array(groups, pa.string()),
             "messages": message_lists([draft.messages for draft in drafts]),
             "tools": pa.array([draft.tools for draft in drafts], pa.string()),
             "rejected": message_lists([draft.rejected for draft in drafts]),
+            "verifier": pa.array(verifiers, schema.field("verifier").type),
             "metadata": pa.StructArray.from_arrays(
                 [pa.array([row.get(field.name) for row in metadata], field.type) for field in metadata_type],
                 fields=list(metadata_type),
             ),
             "loss_weight": pa.array([draft.loss_weight for draft in drafts], pa.float32()),
-            "extra": pa.array(extras, pa.string()),
+            "extra": pa.array([record.extra for record in found], pa.string()),
             "provenance": pa.StructArray.from_arrays(
                 [
                     repeated(self._file, pa.string()),
-                    pa.array([row.row for row in places], pa.int64()),
-                    pa.array([row.byte_offset for row in places], pa.int64()),
-                    pa.array(adapters, pa.string()),
+                    pa.array([record.row.row for record in found], pa.int64()),
+                    pa.array([record.row.byte_offset for record in found], pa.int64()),
+                    pa.array([record.adapter for record in found], pa.string()),
                     repeated(0, pa.int32()),
                     pa.array([msgspec.json.encode(draft.form).decode() for draft in drafts], pa.string()),
                     repeated(None, pa.string()),
@@ -271,6 +286,11 @@ class Builder:
         ]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, QUARANTINE_SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)
+
+
+def _verifier(verifier: tuple[str, str]) -> dict[str, str]:
+    kind, payload = verifier
+    return {"kind": kind, "payload": payload}
 
 
 def message_lists(rows: list[list[Message] | None]) -> pa.ListArray:

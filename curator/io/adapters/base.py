@@ -35,8 +35,12 @@ class Draft(msgspec.Struct, gc=False):
 
     messages: list[Message]
     kind: str = "sft"
+    group: str | None = None
+    """Ties the records of one prompt, ranking or tree; the builder puts `<source>/<file>#` in front."""
     tools: str | None = None
     rejected: list[Message] | None = None
+    verifier: tuple[str, str] | None = None
+    """How an answer can be checked: kind (exact, math, tests, format, schema) and payload (JSON text)."""
     metadata: dict[str, str | bool] = {}
     loss_weight: float | None = None
     used: tuple[str, ...] = ()
@@ -53,7 +57,8 @@ class Adapter:
 
     name: str
     takes: Callable[[frozenset[str]], bool]
-    convert: Callable[[Fields], Draft]
+    convert: Callable[[Fields], Draft | list[Draft]]
+    """A row may hold several records (a ranking, a tree): they get the ids `#row.0`, `#row.1`, ..."""
     example: str
     """A smallest raw row, for help and tests."""
 
