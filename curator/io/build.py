@@ -2,16 +2,17 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from curator.errors import UsageError
 from curator.io.adapters import ADAPTERS
-from curator.io.adapters.base import Adapter, BadRow, Draft, Message, object_text, raw_text, refuse_repeats
+from curator.io.adapters.base import MARKS, Adapter, BadRow, Draft, Message, object_text, raw_text, refuse_repeats
 from curator.io.dataset import BATCH_BYTES
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
 from curator.schema.check import did_you_mean
@@ -21,6 +22,8 @@ from curator.schema.record import (
     MAX_JSON_DEPTH,
     METADATA_FIELDS,
     QUARANTINE_SCHEMA,
+    add_digests,
+    column_type,
     content_hash,
     ids_digest,
     record_schema,
@@ -83,11 +86,24 @@ class Built:
     bad: pa.RecordBatch
     num_rows: int
     """Records and bad rows; a raw row that holds several records counts as often."""
-    ids: int
-    """Multiset digest of the ids of all of them."""
+    kept_ids: int
+    """Multiset digest of the ids of the records."""
+    bad_ids: int
+    """And of the bad rows."""
     first_offset: int
     text_bytes: int
     adapters: dict[str, int]
+
+    def joined(self, records: pa.RecordBatch, num_rows: int, ids: int, adapters: dict[str, int]) -> "Built":
+        """With the records of `num_rows` more rows (and their ids' digest) among its own, as `records`."""
+        kept_ids = add_digests(self.kept_ids, ids)
+        return dataclasses.replace(
+            self, records=records, num_rows=self.num_rows + num_rows, kept_ids=kept_ids, adapters=adapters
+        )
+
+    def covering(self, first_offset: int, text_bytes: int) -> "Built":
+        """Standing for raw rows from this byte on."""
+        return dataclasses.replace(self, first_offset=first_offset, text_bytes=text_bytes)
 
 
 class Found(msgspec.Struct, gc=False):
@@ -122,7 +138,7 @@ class Builder:
     """Builds records of one raw file. `file` is its relative path."""
 
     def __init__(self, source: SourceSettings, file: str) -> None:
-        self._source = source
+        self.source = source
         self._file = file
         self._prefix = f"{source.name}/{file}#"
         self._schema = source.schema()
@@ -135,23 +151,24 @@ class Builder:
         for row in rows:
             crosses = (
                 pending
-                and row.byte_offset // self._source.shard_bytes != pending[0].byte_offset // self._source.shard_bytes
+                and row.byte_offset // self.source.shard_bytes != pending[0].byte_offset // self.source.shard_bytes
             )
             if crosses or len(pending) >= _BUILD_ROWS or pending_bytes >= BATCH_BYTES:
-                yield self._build(pending, pending_bytes)
+                yield self.read_rows(pending).covering(pending[0].byte_offset, pending_bytes)
                 pending, pending_bytes = [], 0
             pending.append(row)
             pending_bytes += len(row.data)
         if pending:
-            yield self._build(pending, pending_bytes)
+            yield self.read_rows(pending).covering(pending[0].byte_offset, pending_bytes)
 
-    def _build(self, rows: list[RawRow], text_bytes: int) -> Built:
+    def read_rows(self, rows: Iterable[RawRow]) -> Built:
+        """The records of these rows, in order."""
         found: list[Found] = []
         bad: list[tuple[RawRow, str]] = []
         adapters: dict[str, int] = {}
         for row in rows:
             try:
-                records = self._read(row)
+                records = self.read(row)
             except BadRow as error:
                 bad.append((row, str(error)))
                 continue
@@ -163,16 +180,17 @@ class Builder:
             self._batch(found, ids),
             self._bad_batch(bad),
             len(found) + len(bad),
-            ids_digest([*ids, *(f"{self._prefix}{row.row}" for row, _ in bad)]),
-            rows[0].byte_offset,
-            text_bytes,
+            ids_digest(ids),
+            ids_digest(f"{self._prefix}{row.row}" for row, _ in bad),
+            0,
+            0,
             adapters,
         )
 
     def _id(self, record: Found) -> str:
         return f"{self._prefix}{record.row.row}" + ("" if record.part is None else f".{record.part}")
 
-    def _read(self, row: RawRow) -> list[Found]:
+    def read(self, row: RawRow) -> list[Found]:
         """The records of a raw row, most often one. Raises BadRow."""
         if row.problem:
             raise BadRow(row.problem)
@@ -200,12 +218,21 @@ class Builder:
         rest = {name: raw_text(raw) for name, raw in fields.items() if name not in draft.used} | draft.left
         return Found(row, adapter.name, draft, object_text(rest) if rest else None, declared, part)
 
+    @property
+    def marks(self) -> Sequence[str]:
+        """What makes an adapter look at a text: rows without any differ in their texts alone."""
+        return MARKS
+
+    def reads_by_shape(self, adapter: str) -> bool:
+        """Whether the adapter, for rows without a mark, looks at the names and kinds of fields alone."""
+        return ADAPTERS[adapter].by_shape
+
     def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
         names = frozenset(fields)
         adapter = self._chosen.get(names)
         if adapter is None:
-            if self._source.adapter is not None:
-                adapter = ADAPTERS[self._source.adapter]
+            if self.source.adapter is not None:
+                adapter = ADAPTERS[self.source.adapter]
                 if not adapter.takes(names):
                     raise BadRow(f"not {adapter.name}: fields are {_shown(names)}")
             else:
@@ -218,7 +245,7 @@ class Builder:
     def _declared(self, fields: Mapping[str, msgspec.Raw], draft: Draft) -> dict[str, Any]:
         """Values of the fields a person declared; what does not fit the type stays in extra."""
         values: dict[str, Any] = {}
-        for name, type_ in self._source.fields.items():
+        for name, type_ in self.source.fields.items():
             if name not in fields:
                 continue
             try:
@@ -231,49 +258,80 @@ class Builder:
         return values
 
     def _batch(self, found: list[Found], ids: list[str]) -> pa.RecordBatch:
-        source, schema, count = self._source, self._schema, len(found)
         drafts = [record.draft for record in found]
-        hashes = [content_hash(draft.messages, draft.tools, draft.rejected, draft.verifier) for draft in drafts]
-        constant = {"source": source.name, "license": source.license, **source.metadata}
-        metadata = [{**constant, **record.draft.metadata, **record.declared} for record in found]
-        metadata_type = schema.field("metadata").type
-        provenance_type = schema.field("provenance").type
-        groups = [None if draft.group is None else f"{self._prefix}{draft.group}" for draft in drafts]
-        verifiers = [None if draft.verifier is None else _verifier(draft.verifier) for draft in drafts]
-
-        def repeated(value: Any, type_: pa.DataType) -> pa.Array:
-            return pa.repeat(pa.scalar(value, type_), count)
-
-        columns = {
-            "id": pa.array(ids, pa.string()),
-            "content_hash": pa.array(hashes, HASH_TYPE),
-            "kind": pa.array([draft.kind for draft in drafts], pa.string()),
-            "group": pa.array(groups, pa.string()),
-            "messages": message_lists([draft.messages for draft in drafts]),
-            "tools": pa.array([draft.tools for draft in drafts], pa.string()),
-            "rejected": message_lists([draft.rejected for draft in drafts]),
-            "verifier": pa.array(verifiers, schema.field("verifier").type),
-            "metadata": pa.StructArray.from_arrays(
-                [pa.array([row.get(field.name) for row in metadata], field.type) for field in metadata_type],
-                fields=list(metadata_type),
+        metadata = [{**record.draft.metadata, **record.declared} for record in found]
+        names = {name for row in metadata for name in row}
+        verifiers = [draft.verifier or (None, None) for draft in drafts]
+        given = {
+            "content_hash": pa.array(
+                [content_hash(draft.messages, draft.tools, draft.rejected, draft.verifier) for draft in drafts],
+                HASH_TYPE,
             ),
-            "loss_weight": pa.array([draft.loss_weight for draft in drafts], pa.float32()),
-            "extra": pa.array([record.extra for record in found], pa.string()),
-            "provenance": pa.StructArray.from_arrays(
-                [
-                    repeated(self._file, pa.string()),
-                    pa.array([record.row.row for record in found], pa.int64()),
-                    pa.array([record.row.byte_offset for record in found], pa.int64()),
-                    pa.array([record.adapter for record in found], pa.string()),
-                    repeated(0, pa.int32()),
-                    pa.array([msgspec.json.encode(draft.form).decode() for draft in drafts], pa.string()),
-                    repeated(None, pa.string()),
-                ],
-                fields=list(provenance_type),
+            "kind": self._array("kind", [draft.kind for draft in drafts]),
+            "group": self._array("group", [draft.group for draft in drafts]),
+            "messages": message_lists([draft.messages for draft in drafts]),
+            "tools": self._array("tools", [draft.tools for draft in drafts]),
+            "rejected": message_lists([draft.rejected for draft in drafts]),
+            "verifier.kind": self._array("verifier.kind", [kind for kind, _ in verifiers]),
+            "verifier.payload": self._array("verifier.payload", [payload for _, payload in verifiers]),
+            "loss_weight": self._array("loss_weight", [draft.loss_weight for draft in drafts]),
+            "extra": self._array("extra", [record.extra for record in found]),
+            "provenance.adapter": self._array("provenance.adapter", [record.adapter for record in found]),
+            "provenance.form": self._array(
+                "provenance.form", [msgspec.json.encode(draft.form).decode() for draft in drafts]
             ),
         }
-        arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for name in names:
+            path = f"metadata.{name}"
+            given[path] = self._array(path, [row.get(name) for row in metadata])
+        rows = np.array([record.row.row for record in found], np.int64)
+        offsets = np.array([record.row.byte_offset for record in found], np.int64)
+        return self.assemble(rows, offsets, given, pa.array(ids, pa.string()))
+
+    def type_of(self, column: str) -> pa.DataType:
+        """The type of a column, by dotted path."""
+        type_ = column_type(self._schema, column)
+        assert type_ is not None, column
+        return type_
+
+    def _array(self, column: str, values: list[Any]) -> pa.Array:
+        return pa.array(values, self.type_of(column))
+
+    def assemble(
+        self, rows: np.ndarray, offsets: np.ndarray, given: Mapping[str, pa.Array], ids: pa.Array | None = None
+    ) -> pa.RecordBatch:
+        """Records from the columns that were read, by dotted path; the others are the same for all rows, or null.
+
+        `rows` and `offsets` (int64) are where the records came from. A null in a metadata column is filled with what
+        the source says.
+        """
+        count = len(rows)
+        if ids is None:
+            ids = pc.binary_join_element_wise(self._prefix, pa.array(rows).cast(pa.string()), "")
+        constants: dict[str, Any] = {
+            "provenance.file": self._file,
+            "provenance.generation": 0,
+            "metadata.source": self.source.name,
+            "metadata.license": self.source.license,
+            **{f"metadata.{name}": value for name, value in self.source.metadata.items()},
+        }
+        columns = {"id": ids, "provenance.row": pa.array(rows), "provenance.byte_offset": pa.array(offsets), **given}
+
+        def column(path: str, type_: pa.DataType) -> pa.Array:
+            constant = constants.get(path)
+            if path in columns:
+                array = columns[path]
+                return array if constant is None or not array.null_count else array.fill_null(constant)
+            if pa.types.is_struct(type_) and any(known.startswith(f"{path}.") for known in (*columns, *constants)):
+                children = [column(f"{path}.{field.name}", field.type) for field in type_]
+                missing = None
+                if path == "verifier":
+                    missing = children[0].is_null()
+                return pa.StructArray.from_arrays(children, fields=list(type_), mask=missing)
+            return pa.nulls(count, type_) if constant is None else pa.repeat(pa.scalar(constant, type_), count)
+
+        arrays = [column(field.name, field.type) for field in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _bad_batch(self, bad: list[tuple[RawRow, str]]) -> pa.RecordBatch:
         columns = [
@@ -286,11 +344,6 @@ class Builder:
         ]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, QUARANTINE_SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)
-
-
-def _verifier(verifier: tuple[str, str]) -> dict[str, str]:
-    kind, payload = verifier
-    return {"kind": kind, "payload": payload}
 
 
 def message_lists(rows: list[list[Message] | None]) -> pa.ListArray:

@@ -10,12 +10,15 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from curator import log
 from curator.errors import CuratorError
+
+if TYPE_CHECKING:
+    from curator.io.blocks import Lines, RawBlock
 
 BLOCK_BYTES = 8 << 20
 MAX_RECORD_BYTES = 256 << 20
@@ -196,6 +199,11 @@ def sniff(path: str, head: bytes, compression: str) -> Container:
     )
 
 
+def too_long(size: int, limit: int) -> str:
+    """The problem of a row above the limit."""
+    return f"too long: {size:,} bytes, the limit is {limit:,}"
+
+
 class RawReader:
     """Rows of one raw file (`-` is stdin), or of a part of it, with counts of what was passed over."""
 
@@ -240,6 +248,25 @@ class RawReader:
         with open(self.path, "rb") as file:
             file.seek(start)
             yield from self._lines(_limited_blocks(file, stop - start), start, first_row)
+
+    def blocks(self) -> "Iterator[RawBlock | RawRow]":
+        """What `rows` gives, many at a time, of a file of lines."""
+        from curator.io.blocks import Lines
+
+        yield from self._count(Lines(self.max_record_bytes), self._blocks())
+
+    def part_blocks(self, start: int, stop: int, first_row: int) -> "Iterator[RawBlock | RawRow]":
+        """What `part` gives, many at a time."""
+        from curator.io.blocks import Lines
+
+        with open(self.path, "rb") as file:
+            file.seek(start)
+            yield from self._count(Lines(self.max_record_bytes, start, first_row), _limited_blocks(file, stop - start))
+
+    def _count(self, lines: "Lines", blocks: Iterator[bytes]) -> "Iterator[RawBlock | RawRow]":
+        yield from lines.split(blocks)
+        self.blank_lines += lines.blank_lines
+        self.byte_order_marks += lines.byte_order_marks
 
     def _blocks(self) -> Iterator[bytes]:
         yield self._head
@@ -357,7 +384,7 @@ class RawReader:
         return RawRow(row, offset, element)
 
     def _too_long(self, size: int) -> str:
-        return f"too long: {size:,} bytes, the limit is {self.max_record_bytes:,}"
+        return too_long(size, self.max_record_bytes)
 
     def _table(self, delimiter: str) -> Iterator[RawRow]:
         lines = _TableLines(

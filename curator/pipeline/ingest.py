@@ -52,22 +52,23 @@ class IngestTask:
     stop: int = 0
     """Bytes; 0 reads the whole file."""
     first_row: int = 0
+    in_kernels: bool = False
+    """Whether its rows are worth the half second that kernels take to load; the records are the same."""
 
     def run(self, report: Report) -> TaskResult:
         with RawReader(self.file.path, self.source.max_record_bytes) as reader:
             return self._write(reader, report)
 
     def _write(self, reader: RawReader, report: Report) -> TaskResult:
-        rows = reader.part(self.start, self.stop, self.first_row) if self.stop else reader.rows()
         writer = TaskWriter(self.folder, TaskResult(self.name, self.label), self.source.schema())
         shard = None
-        for built in Builder(self.source, self.file.relative).build(rows):
+        for built in self._built(reader):
             number = built.first_offset // self.source.shard_bytes
             if number != shard:
                 shard = number
                 writer.begin_shard(f"part-{self.name[:5]}-{number:05d}")
             account(writer.result.ledger, built)
-            writer.keep(built.records)
+            writer.keep(built.records, built.kept_ids)
             writer.quarantine(built.bad)
             for adapter, count in built.adapters.items():
                 _note(writer.result, f"rows as {adapter}", count)
@@ -79,10 +80,19 @@ class IngestTask:
         _note(writer.result, "byte order marks", reader.byte_order_marks)
         return writer.close()
 
+    def _built(self, reader: RawReader) -> Iterator[Built]:
+        builder = Builder(self.source, self.file.relative)
+        if self.in_kernels:
+            from curator.io.columns import ColumnBuilder
+
+            blocks = reader.part_blocks(self.start, self.stop, self.first_row) if self.stop else reader.blocks()
+            return ColumnBuilder(builder).build(blocks)
+        return builder.build(reader.part(self.start, self.stop, self.first_row) if self.stop else reader.rows())
+
 
 def account(ledger: Ledger, built: Built) -> None:
     ledger.read += built.num_rows
-    ledger.read_ids = add_digests(ledger.read_ids, built.ids)
+    ledger.read_ids = add_digests(ledger.read_ids, built.kept_ids, built.bad_ids)
 
 
 def _note(result: TaskResult, key: str, count: int) -> None:
@@ -156,7 +166,7 @@ def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[
     if file.size > source.shard_bytes and container_of(file.path) == Container("none", "jsonl"):
         parts = split_lines(file.path, source.shard_bytes, source.max_record_bytes)
         return [
-            IngestTask(f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row)
+            IngestTask(f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row, True)
             for number, (start, stop, first_row) in enumerate(parts)
         ]
     return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out)]

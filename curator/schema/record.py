@@ -190,7 +190,9 @@ class MessageLike(Protocol):
     images: list[dict[str, Any]] | None
 
 
-_HASH_VERSION = b"curator-content-1"
+HASH_VERSION = b"curator-content-1"
+HASHED_TEXTS = ("role", "content", "reasoning", "tool_calls", "tool_call_id", "name")
+"""The texts of a message that the hash covers, in its order."""
 
 
 def _hash_messages(parts: list[bytes], tag: bytes, messages: Iterable[MessageLike]) -> None:
@@ -224,7 +226,7 @@ def content_hash(
     A null field is left out and an empty one is written with length 0, so the two differ; the length in front of
     every text makes the encoding free of collisions by concatenation.
     """
-    parts = [_HASH_VERSION]
+    parts = [HASH_VERSION]
     _hash_messages(parts, b"M", messages)
     if tools is not None:
         encoded = tools.encode()
@@ -279,7 +281,12 @@ def ids_digest(ids: pa.Array | pa.ChunkedArray | Iterable[str]) -> int:
         texts = ids.cast(pa.binary()).to_pylist()
     else:
         texts = [record_id.encode() for record_id in ids]
-    words = np.frombuffer(b"".join(map(xxhash.xxh3_128_digest, texts)), ">u4").reshape(-1, 4)
+    return sum_of_digests(b"".join(map(xxhash.xxh3_128_digest, texts)))
+
+
+def sum_of_digests(digests: bytes) -> int:
+    """The sum of 128-bit digests, 16 bytes each, big-endian, modulo 2^128."""
+    words = np.frombuffer(digests, ">u4").reshape(-1, 4)
     # Words of 32 bits add up in 64 without overflow; Python integers of 128 bits take half as long again.
     sums = words.sum(axis=0, dtype=np.uint64).tolist()
     return sum(total << shift for total, shift in zip(sums, (96, 64, 32, 0), strict=True)) & _ID_MASK

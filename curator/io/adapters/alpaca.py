@@ -14,7 +14,9 @@ def _convert(fields: Fields) -> Draft:
     messages.append(split_trace(Message("assistant", output)))
     used = tuple(name for name in ("instruction", "input", answer, "system") if name in fields)
     # The user turn is cut here again on export; an input that was null, empty or absent joins nothing.
-    form: dict[str, object] = {"keys": list(fields), "instruction_chars": len(instruction)}
+    form: dict[str, object] = {"keys": list(fields)}
+    if given and (breaks := f"{instruction}\n\n{given}"[: len(instruction) + 1].count("\n\n")):
+        form["breaks"] = breaks
     if "input" in fields and not given:
         form["input"] = given
     if "system" in fields and system is None:
@@ -27,4 +29,5 @@ ADAPTER = Adapter(
     lambda names: "instruction" in names and bool(names & {"output", "response"}),
     _convert,
     '{"instruction": "Add.", "input": "1, 2", "output": "3"}',
+    by_shape=True,
 )

@@ -61,6 +61,13 @@ class Adapter:
     """A row may hold several records (a ranking, a tree): they get the ids `#row.0`, `#row.1`, ..."""
     example: str
     """A smallest raw row, for help and tests."""
+    by_shape: bool = False
+    """Whether a row without marks (`MARKS`) is read by the names and kinds of its fields alone, and never by the
+    characters of its texts but for roles. Such rows are read by a kernel (`io/columns.py`)."""
+
+
+MARKS = ("<think>", "</think>")
+"""Character sequences that an adapter that is `by_shape` looks for all the same."""
 
 
 _text_or_null = msgspec.json.Decoder(str | None)

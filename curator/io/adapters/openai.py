@@ -80,4 +80,5 @@ ADAPTER = Adapter(
     lambda names: TURNS in names and not names & {"chosen", "rejected", "label"},
     _convert,
     '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}',
+    by_shape=True,
 )

@@ -26,4 +26,5 @@ ADAPTER = Adapter(
     lambda names: _pair(names) is not None and not names & {"chosen", "rejected"},
     _convert,
     '{"question": "1 + 1?", "answer": "2"}',
+    by_shape=True,
 )

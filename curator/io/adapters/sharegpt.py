@@ -80,4 +80,5 @@ ADAPTER = Adapter(
     lambda names: TURNS in names and not names & {"chosen", "rejected"},
     _convert,
     '{"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello."}]}',
+    by_shape=True,
 )
