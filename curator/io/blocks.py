@@ -72,21 +72,21 @@ class Lines:
         for block in blocks:
             if carried > self._max_bytes:
                 end = block.find(b"\n")
-                carried += len(block) if end < 0 else end
+                piece = block if end < 0 else block[:end]
+                # Of a line that has grown too long only the beginning is held; its length goes on counting.
+                carry = [(b"".join(carry) + piece)[:KEPT_RAW_BYTES]]
+                carried += len(piece)
                 if end < 0:
                     continue
-                yield self._too_long(b"".join(carry), carried)
+                yield self._too_long(carry[0], carried)
                 carry, carried, block = [], 0, block[end + 1 :]
             if end := block.rfind(b"\n") + 1:
                 yield from self._rows(b"".join([*carry, block[:end]]))
                 carry, carried, block = [], 0, block[end:]
             carry.append(block)
             carried += len(block)
-            if carried > self._max_bytes:
-                # Of a line that has grown too long only the beginning is held; its length goes on counting.
-                carry = [b"".join(carry)[:KEPT_RAW_BYTES]]
         if carried > self._max_bytes:
-            yield self._too_long(b"".join(carry), carried)
+            yield self._too_long(b"".join(carry)[:KEPT_RAW_BYTES], carried)
         elif carried:
             yield from self._rows(b"".join(carry))
 

@@ -127,6 +127,7 @@ class ColumnBuilder:
         """Shape to the number of its plan, -1 where it has none."""
         self._plans: list[Plan] = []
         self._programs: dict[str, Program] = {}
+        self.rows_by_kernel = 0
 
     def build(self, blocks: Iterable[RawBlock | RawRow]) -> Iterator[Built]:
         """Stretches of one block and one shard of the input each."""
@@ -148,6 +149,7 @@ class ColumnBuilder:
         text_bytes = int((block.ends - block.starts).sum())
         if not len(fast):
             return built.covering(block.first_offset, text_bytes)
+        self.rows_by_kernel += len(fast)
         records = self._records(block, fast, plans[fast])
         ids = digest_ids(records.column("id"))
         adapters = dict(built.adapters)

@@ -594,6 +594,9 @@ def scan_rows(
                 is_object = byte == 123
                 inner = _white(data, position + 1, limit)
                 if inner < limit and data[inner] == (125 if is_object else 93):
+                    if depth < 0:  # a row without fields
+                        odd = True
+                        break
                     kind = OPAQUE_EMPTY
                     end[token] = inner + 1
                     shape = (shape ^ np.uint64(byte)) * _PRIME
