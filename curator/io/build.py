@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from curator.errors import UsageError
 from curator.io.adapters import ADAPTERS
-from curator.io.adapters.base import Adapter, BadRow, Draft, Message, object_text, raw_text, refuse_repeats
+from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, object_text, raw_text, refuse_repeats
 from curator.io.dataset import BATCH_BYTES
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
 from curator.schema.check import did_you_mean
@@ -28,6 +28,7 @@ from curator.schema.record import (
 
 SHARD_BYTES = 64 << 20
 _BUILD_ROWS = 2_048
+_BUILD_TURNS = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +128,7 @@ class Builder:
         self._prefix = f"{source.name}/{file}#"
         self._schema = source.schema()
         self._chosen: dict[frozenset[str], Adapter] = {}
+        self._begun: dict[str, Callable[[Fields], Draft | list[Draft]]] = {}
 
     def build(self, rows: Iterable[RawRow]) -> Iterator[Built]:
         """Stretches of at most 2,048 rows, 64 MiB and one shard of the input each."""
@@ -138,33 +140,54 @@ class Builder:
                 and row.byte_offset // self._source.shard_bytes != pending[0].byte_offset // self._source.shard_bytes
             )
             if crosses or len(pending) >= _BUILD_ROWS or pending_bytes >= BATCH_BYTES:
-                yield self._build(pending, pending_bytes)
+                yield from self._build(pending)
                 pending, pending_bytes = [], 0
             pending.append(row)
             pending_bytes += len(row.data)
         if pending:
-            yield self._build(pending, pending_bytes)
+            yield from self._build(pending)
 
-    def _build(self, rows: list[RawRow], text_bytes: int) -> Built:
+    def _build(self, rows: list[RawRow]) -> Iterator[Built]:
+        """One stretch, or more where rows hold several records that repeat turns of one another."""
+        first_offset, text_bytes, num_turns, num_chars = rows[0].byte_offset, 0, 0, 0
         found: list[Found] = []
         bad: list[tuple[RawRow, str]] = []
         adapters: dict[str, int] = {}
         for row in rows:
+            text_bytes += len(row.data)
             try:
                 records = self._read(row)
             except BadRow as error:
                 bad.append((row, str(error)))
                 continue
-            found += records
             name = records[0].adapter
             adapters[name] = adapters.get(name, 0) + 1
+            for record in records:
+                messages = record.draft.messages
+                if len(messages) > 2:
+                    num_turns += len(messages)
+                    num_chars += sum(len(message.content or "") for message in messages)
+                    if found and (num_turns > _BUILD_TURNS or num_chars > BATCH_BYTES):
+                        yield self._built(found, bad, first_offset, text_bytes, adapters)
+                        found, bad, adapters, text_bytes, num_turns, num_chars = [], [], {}, 0, 0, 0
+                found.append(record)
+        yield self._built(found, bad, first_offset, text_bytes, adapters)
+
+    def _built(
+        self,
+        found: list[Found],
+        bad: list[tuple[RawRow, str]],
+        first_offset: int,
+        text_bytes: int,
+        adapters: dict[str, int],
+    ) -> Built:
         ids = [self._id(record) for record in found]
         return Built(
             self._batch(found, ids),
             self._bad_batch(bad),
             len(found) + len(bad),
             ids_digest([*ids, *(f"{self._prefix}{row.row}" for row, _ in bad)]),
-            rows[0].byte_offset,
+            first_offset,
             text_bytes,
             adapters,
         )
@@ -182,7 +205,7 @@ class Builder:
             fields = _decoder.decode(row.data)
             refuse_repeats(row.data, [fields])
             adapter = self._adapter(fields)
-            drafts = adapter.convert(fields)
+            drafts = self._convert(adapter)(fields)
             if isinstance(drafts, Draft):
                 return [self._found(row, adapter, fields, drafts)]
             if not drafts:
@@ -199,6 +222,13 @@ class Builder:
         declared = self._declared(fields, draft)
         rest = {name: raw_text(raw) for name, raw in fields.items() if name not in draft.used} | draft.left
         return Found(row, adapter.name, draft, object_text(rest) if rest else None, declared, part)
+
+    def _convert(self, adapter: Adapter) -> Callable[[Fields], Draft | list[Draft]]:
+        if adapter.begin is None:
+            return adapter.convert
+        if adapter.name not in self._begun:
+            self._begun[adapter.name] = adapter.begin()
+        return self._begun[adapter.name]
 
     def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
         names = frozenset(fields)

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -554,6 +554,17 @@ def split_lines(path: str, part_bytes: int, max_record_bytes: int = MAX_RECORD_B
     if offset > part_start or not parts:
         parts.append((part_start, offset, part_first_row))
     return parts
+
+
+def holds_any(path: str, needles: Sequence[bytes]) -> bool:
+    """Whether the bytes of a plain file hold one of these texts (none longer than 64 bytes)."""
+    tail = b""
+    with open(path, "rb") as file:
+        while needles and (block := file.read(BLOCK_BYTES)):
+            if any(needle in block or needle in tail + block[:64] for needle in needles):
+                return True
+            tail = block[-64:]
+    return False
 
 
 def _is_blank(line: bytes) -> bool:

@@ -16,6 +16,7 @@ from curator import log
 from curator.engine.base import Report
 from curator.engine.local import engine_for
 from curator.errors import CuratorError
+from curator.io.adapters import ADAPTERS
 from curator.io.build import Builder, Built, SourceSettings
 from curator.io.dataset import OutputFolder, TaskWriter
 from curator.io.manifest import Fingerprint, Ledger, TaskResult, total_ledger
@@ -26,6 +27,7 @@ from curator.io.raw import (
     RawReader,
     container_of,
     expand,
+    holds_any,
     raw_file,
     split_lines,
     tell_skipped,
@@ -152,14 +154,21 @@ def _spooled(out: Path) -> Iterator[str]:
 
 
 def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[IngestTask]:
-    """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards."""
-    if file.size > source.shard_bytes and container_of(file.path) == Container("none", "jsonl"):
+    """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards, unless its rows
+    build on rows before them."""
+    is_cut = file.size > source.shard_bytes and container_of(file.path) == Container("none", "jsonl")
+    if is_cut and not holds_any(file.path, marks(source.adapter)):
         parts = split_lines(file.path, source.shard_bytes, source.max_record_bytes)
         return [
             IngestTask(f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row)
             for number, (start, stop, first_row) in enumerate(parts)
         ]
     return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out)]
+
+
+def marks(adapter: str | None) -> list[bytes]:
+    """The bytes that tell files of adapters with a state over a file."""
+    return [known.mark for known in ADAPTERS.values() if known.begin is not None and adapter in (None, known.name)]
 
 
 def _open_all(files: Sequence[RawFile]) -> None:

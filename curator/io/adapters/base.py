@@ -61,6 +61,11 @@ class Adapter:
     """A row may hold several records (a ranking, a tree): they get the ids `#row.0`, `#row.1`, ..."""
     example: str
     """A smallest raw row, for help and tests."""
+    begin: Callable[[], Callable[[Fields], Draft | list[Draft]]] | None = None
+    """For rows that build on rows before them: called once for each file, gives what converts its rows in order. A
+    BadRow that it raises must leave it as it was. Such a file is read by one task, however large it is."""
+    mark: bytes = b""
+    """Bytes that every such file holds, by which it is known before it is read."""
 
 
 _text_or_null = msgspec.json.Decoder(str | None)
