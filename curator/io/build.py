@@ -14,6 +14,7 @@ from curator.io.adapters import ADAPTERS
 from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, object_text, raw_text, refuse_repeats
 from curator.io.dataset import BATCH_BYTES
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
+from curator.io.sides import ANSWER_FIELDS, Side
 from curator.schema.check import did_you_mean
 from curator.schema.record import (
     FIELD_TYPES,
@@ -46,6 +47,8 @@ class SourceSettings:
     shard_bytes: int = SHARD_BYTES
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
+    join: str | None = None
+    """A side file whose rows join the source's by id: its path from the folder of a file, `{name}` being its name."""
 
     def __post_init__(self) -> None:
         if not self.name or any(char in self.name for char in "/#!@ \t\n"):
@@ -120,9 +123,10 @@ def _fitting(value: Any, type_: pa.DataType) -> str | bool | int | float | None:
 
 
 class Builder:
-    """Builds records of one raw file. `file` is its relative path."""
+    """Builds records of one raw file. `file` is its relative path, `side` the answers that join its rows."""
 
-    def __init__(self, source: SourceSettings, file: str) -> None:
+    def __init__(self, source: SourceSettings, file: str, side: Side | None = None) -> None:
+        self._side = side
         self._source = source
         self._file = file
         self._prefix = f"{source.name}/{file}#"
@@ -133,7 +137,7 @@ class Builder:
     def build(self, rows: Iterable[RawRow]) -> Iterator[Built]:
         """Stretches of at most 2,048 rows, 64 MiB and one shard of the input each."""
         pending: list[RawRow] = []
-        pending_bytes = 0
+        pending_bytes = last_offset = 0
         for row in rows:
             crosses = (
                 pending
@@ -144,8 +148,11 @@ class Builder:
                 pending, pending_bytes = [], 0
             pending.append(row)
             pending_bytes += len(row.data)
+            last_offset = row.byte_offset
         if pending:
             yield from self._build(pending)
+        if self._side is not None and (unmet := self._side.unmet()):
+            yield Builder(self._source, self._side.relative)._built([], unmet, last_offset, 0, {})
 
     def _build(self, rows: list[RawRow]) -> Iterator[Built]:
         """One stretch, or more where rows hold several records that repeat turns of one another."""
@@ -204,13 +211,24 @@ class Builder:
         try:
             fields = _decoder.decode(row.data)
             refuse_repeats(row.data, [fields])
+            question = fields
+            answer = None if self._side is None else self._side.answer(fields)
+            if answer is not None:
+                fields = {**fields, **answer}
             adapter = self._adapter(fields)
             drafts = self._convert(adapter)(fields)
-            if isinstance(drafts, Draft):
-                return [self._found(row, adapter, fields, drafts)]
-            if not drafts:
+            if isinstance(drafts, list) and not drafts:
                 raise BadRow("no records: the row holds none")
-            return [self._found(row, adapter, fields, draft, part) for part, draft in enumerate(drafts)]
+            if answer is not None:
+                for draft in [drafts] if isinstance(drafts, Draft) else drafts:
+                    draft.form = {**draft.form, "joined": list(answer)}
+            if isinstance(drafts, Draft):
+                found = [self._found(row, adapter, fields, drafts)]
+            else:
+                found = [self._found(row, adapter, fields, draft, part) for part, draft in enumerate(drafts)]
+            if self._side is not None:
+                self._side.count(question)
+            return found
         except msgspec.ValidationError:
             raise BadRow("wrong type: the row is not an object") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -241,6 +259,8 @@ class Builder:
             else:
                 adapter = next((candidate for candidate in ADAPTERS.values() if candidate.takes(names)), None)
                 if adapter is None:
+                    if names == ANSWER_FIELDS:
+                        raise BadRow("no question: an answer, and no file of questions beside it")
                     raise BadRow(f"no adapter: fields are {_shown(names)}")
             self._chosen[names] = adapter
         return adapter

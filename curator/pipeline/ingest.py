@@ -32,6 +32,7 @@ from curator.io.raw import (
     split_lines,
     tell_skipped,
 )
+from curator.io.sides import Side, pair_files
 from curator.pipeline.passes import Options, Outcome, timing
 from curator.schema.record import add_digests
 
@@ -54,6 +55,8 @@ class IngestTask:
     stop: int = 0
     """Bytes; 0 reads the whole file."""
     first_row: int = 0
+    side: RawFile | None = None
+    """Answers that join the rows by id."""
 
     def run(self, report: Report) -> TaskResult:
         with RawReader(self.file.path, self.source.max_record_bytes) as reader:
@@ -63,7 +66,10 @@ class IngestTask:
         rows = reader.part(self.start, self.stop, self.first_row) if self.stop else reader.rows()
         writer = TaskWriter(self.folder, TaskResult(self.name, self.label), self.source.schema())
         shard = None
-        for built in Builder(self.source, self.file.relative).build(rows):
+        side = None
+        if self.side is not None:
+            side = Side.open(self.side.path, self.side.relative, self.source.max_record_bytes)
+        for built in Builder(self.source, self.file.relative, side).build(rows):
             number = built.first_offset // self.source.shard_bytes
             if number != shard:
                 shard = number
@@ -76,6 +82,8 @@ class IngestTask:
             report(built.text_bytes)
         if shard is None:
             writer.begin_shard(f"part-{self.name[:5]}-{self.start // self.source.shard_bytes:05d}")
+        for note, count in side_notes(side).items():
+            _note(writer.result, note, count)
         _note(writer.result, f"read as {reader.container}", 1)
         _note(writer.result, "blank lines", reader.blank_lines)
         _note(writer.result, "byte order marks", reader.byte_order_marks)
@@ -92,10 +100,29 @@ def _note(result: TaskResult, key: str, count: int) -> None:
         result.notes[key] = result.notes.get(key, 0) + count
 
 
-def source_fingerprint(files: Sequence[RawFile], source: SourceSettings) -> Fingerprint:
-    """What the folder of a source is a function of."""
-    step = {"step": STEP, "version": VERSION, "settings": asdict(source)}
-    return Fingerprint((step,), tuple({"file": file.relative, "digest": file.digest} for file in files))
+def side_notes(side: Side | None) -> dict[str, int]:
+    """What there is to tell of a side file."""
+    return {} if side is None else {"answers joined": side.met, "questions without an answer": side.unanswered}
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """The files of a source: those that hold records, and by their relative paths the side files that join them."""
+
+    records: list[RawFile]
+    sides: dict[str, RawFile]
+
+    @classmethod
+    def find(cls, files: Sequence[tuple[str, str]], source: SourceSettings) -> "SourceFiles":
+        """Describe files with their digests. Raises CuratorError when a side file that was asked for is missing."""
+        named, sides = pair_files(files, source.join)
+        return cls([raw_file(*file) for file in named], {of: raw_file(*side) for of, side in sides.items()})
+
+    def fingerprint(self, source: SourceSettings) -> Fingerprint:
+        """What the folder of the source is a function of."""
+        step = {"step": STEP, "version": VERSION, "settings": asdict(source)}
+        files = [*self.records, *self.sides.values()]
+        return Fingerprint((step,), tuple({"file": file.relative, "digest": file.digest} for file in files))
 
 
 def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: Options) -> Outcome:
@@ -116,16 +143,20 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
 
 def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path, options: Options) -> Outcome:
     started = time.time()
-    raw_files = [raw_file(path, relative) for path, relative in files]
-    fingerprint = source_fingerprint(raw_files, source)
-    folder = OutputFolder.prepare(out, fingerprint, options.overwrite)
+    found = SourceFiles.find(files, source)
+    raw_files = found.records
+    folder = OutputFolder.prepare(out, found.fingerprint(source), options.overwrite)
     try:
         if folder.complete is not None:
             outcome = Outcome(out, [STEP], folder.complete.ledger(), time.time() - started, True)
             outcome.notes = _notes(folder.complete.tasks)
             return outcome
-        _open_all(raw_files)
-        tasks = [task for index, file in enumerate(raw_files) for task in _plan(index, file, source, out)]
+        _open_all([*raw_files, *found.sides.values()])
+        tasks = [
+            task
+            for index, file in enumerate(raw_files)
+            for task in _plan(index, file, source, out, found.sides.get(file.relative))
+        ]
         missing = [task for task in tasks if task.name not in folder.finished]
         total = sum(file.size for file in raw_files)
         with log.progress(total, f"ingest {source.name}", "bytes") as bar:
@@ -153,17 +184,19 @@ def _spooled(out: Path) -> Iterator[str]:
         yield file.name
 
 
-def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[IngestTask]:
+def _plan(
+    index: int, file: RawFile, source: SourceSettings, out: Path, side: RawFile | None = None
+) -> list[IngestTask]:
     """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards, unless its rows
-    build on rows before them."""
-    is_cut = file.size > source.shard_bytes and container_of(file.path) == Container("none", "jsonl")
+    build on rows before them or meet those of a side file."""
+    is_cut = file.size > source.shard_bytes and side is None and container_of(file.path) == Container("none", "jsonl")
     if is_cut and not holds_any(file.path, marks(source.adapter)):
         parts = split_lines(file.path, source.shard_bytes, source.max_record_bytes)
         return [
             IngestTask(f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row)
             for number, (start, stop, first_row) in enumerate(parts)
         ]
-    return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out)]
+    return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out, side=side)]
 
 
 def marks(adapter: str | None) -> list[bytes]:

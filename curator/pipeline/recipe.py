@@ -35,6 +35,8 @@ class Source:
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
     """Longer rows are quarantined."""
+    join: str | None = None
+    """A side file whose rows join the source's by id: its path from the folder of a file, `{name}` being its name."""
 
     def settings(self) -> SourceSettings:
         values = asdict(self)

@@ -1,6 +1,6 @@
 """Raw rows to records: one adapter a file, chosen row by row from the names of the fields."""
 
-from curator.io.adapters import alpaca, oasst, openai, pairs, preference, sharegpt, transcripts
+from curator.io.adapters import alpaca, bfcl, oasst, openai, pairs, preference, sharegpt, transcripts
 from curator.io.adapters.base import Adapter
 
 ADAPTERS: dict[str, Adapter] = {
@@ -11,6 +11,7 @@ ADAPTERS: dict[str, Adapter] = {
         preference.ADAPTER,
         oasst.TREES,
         oasst.TABLES,
+        bfcl.ADAPTER,
         alpaca.ADAPTER,
         pairs.ADAPTER,
         transcripts.ADAPTER,
