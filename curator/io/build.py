@@ -13,6 +13,7 @@ from curator.errors import UsageError
 from curator.io.adapters import ADAPTERS
 from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, object_text, raw_text, refuse_repeats
 from curator.io.dataset import BATCH_BYTES
+from curator.io.media import MediaStore
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
 from curator.io.sides import ANSWER_FIELDS, Side
 from curator.schema.check import did_you_mean
@@ -47,6 +48,8 @@ class SourceSettings:
     shard_bytes: int = SHARD_BYTES
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
+    image_root: str | None = None
+    """Folder that paths of images are relative to, and must lie in; without it the folder of each file."""
     join: str | None = None
     """A side file whose rows join the source's by id: its path from the folder of a file, `{name}` being its name."""
 
@@ -123,9 +126,13 @@ def _fitting(value: Any, type_: pa.DataType) -> str | bool | int | float | None:
 
 
 class Builder:
-    """Builds records of one raw file. `file` is its relative path, `side` the answers that join its rows."""
+    """Builds records of one raw file. `file` is its relative path, `side` the answers that join its rows, `media` takes
+    its images."""
 
-    def __init__(self, source: SourceSettings, file: str, side: Side | None = None) -> None:
+    def __init__(
+        self, source: SourceSettings, file: str, side: Side | None = None, media: MediaStore | None = None
+    ) -> None:
+        self._media = media or MediaStore(None, None)
         self._side = side
         self._source = source
         self._file = file
@@ -222,6 +229,9 @@ class Builder:
             if answer is not None:
                 for draft in [drafts] if isinstance(drafts, Draft) else drafts:
                     draft.form = {**draft.form, "joined": list(answer)}
+            for draft in [drafts] if isinstance(drafts, Draft) else drafts:
+                if any(message.images for message in (*draft.messages, *(draft.rejected or ()))):
+                    self._media.resolve(draft)
             if isinstance(drafts, Draft):
                 found = [self._found(row, adapter, fields, drafts)]
             else:
@@ -285,7 +295,9 @@ class Builder:
         drafts = [record.draft for record in found]
         hashes = [content_hash(draft.messages, draft.tools, draft.rejected, draft.verifier) for draft in drafts]
         constant = {"source": source.name, "license": source.license, **source.metadata}
-        metadata = [{**constant, **record.draft.metadata, **record.declared} for record in found]
+        metadata = [
+            {**constant, **record.draft.metadata, **_issues(record.draft), **record.declared} for record in found
+        ]
         metadata_type = schema.field("metadata").type
         provenance_type = schema.field("provenance").type
         groups = [None if draft.group is None else f"{self._prefix}{draft.group}" for draft in drafts]
@@ -336,6 +348,10 @@ class Builder:
         ]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, QUARANTINE_SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)
+
+
+def _issues(draft: Draft) -> dict[str, list[str]]:
+    return {"turn_issues": sorted(set(draft.issues))} if draft.issues else {}
 
 
 def _verifier(verifier: tuple[str, str]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Raw files: which container they are, read from content, and their rows with place and bytes; memory stays flat."""
 
+import base64
 import csv
 import gzip
 import io
@@ -432,10 +433,17 @@ class RawReader:
         for batch in self.parquet_file().iter_batches(batch_size=1024, use_threads=False):
             for values in batch.to_pylist():
                 try:
-                    yield RawRow(row, 0, json.dumps(values, ensure_ascii=False, allow_nan=True).encode())
+                    yield RawRow(row, 0, json.dumps(values, ensure_ascii=False, default=_binary_text).encode())
                 except (TypeError, UnicodeEncodeError) as error:
                     yield RawRow(row, 0, repr(values).encode(errors="replace"), f"not text: {error}")
                 row += 1
+
+
+def _binary_text(value: Any) -> str:
+    """Binary values of a table, such as the bytes of an image, as text: a data URI."""
+    if not isinstance(value, bytes):
+        raise TypeError(f"{type(value).__name__} has no form in JSON")
+    return "data:application/octet-stream;base64," + base64.b64encode(value).decode()
 
 
 class _RowTooLong(Exception):

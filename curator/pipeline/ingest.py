@@ -1,5 +1,6 @@
 """Raw files into a dataset folder: files are cut into shards by input position, each part read by any worker."""
 
+import os
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from curator.io.adapters import ADAPTERS
 from curator.io.build import Builder, Built, SourceSettings
 from curator.io.dataset import OutputFolder, TaskWriter
 from curator.io.manifest import Fingerprint, Ledger, TaskResult, total_ledger
+from curator.io.media import IMAGES, MediaStore, describe
 from curator.io.raw import (
     STDIN,
     Container,
@@ -69,7 +71,8 @@ class IngestTask:
         side = None
         if self.side is not None:
             side = Side.open(self.side.path, self.side.relative, self.source.max_record_bytes)
-        for built in Builder(self.source, self.file.relative, side).build(rows):
+        media = media_store(self.source, self.file.path, self.folder)
+        for built in Builder(self.source, self.file.relative, side, media).build(rows):
             number = built.first_offset // self.source.shard_bytes
             if number != shard:
                 shard = number
@@ -82,7 +85,7 @@ class IngestTask:
             report(built.text_bytes)
         if shard is None:
             writer.begin_shard(f"part-{self.name[:5]}-{self.start // self.source.shard_bytes:05d}")
-        for note, count in side_notes(side).items():
+        for note, count in (side_notes(side) | media_notes(media)).items():
             _note(writer.result, note, count)
         _note(writer.result, f"read as {reader.container}", 1)
         _note(writer.result, "blank lines", reader.blank_lines)
@@ -103,6 +106,18 @@ def _note(result: TaskResult, key: str, count: int) -> None:
 def side_notes(side: Side | None) -> dict[str, int]:
     """What there is to tell of a side file."""
     return {} if side is None else {"answers joined": side.met, "questions without an answer": side.unanswered}
+
+
+def media_store(source: SourceSettings, path: str, folder: Path | None) -> MediaStore:
+    """Where the images of a raw file go, and the folder that their paths are relative to."""
+    is_local = path != STDIN and "://" not in path
+    root = source.image_root or (os.path.dirname(os.path.abspath(path)) if is_local else None)
+    return MediaStore(folder, None if root is None else Path(root))
+
+
+def media_notes(media: MediaStore) -> dict[str, int]:
+    """What there is to tell of images."""
+    return {IMAGES: media.placed, "images that are missing": media.missing}
 
 
 @dataclass(frozen=True)
@@ -164,8 +179,14 @@ def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path,
                 folder.record(result)
         results = [folder.finished[task.name] for task in tasks]
         _refuse_all_bad(results, source, out)
+        shards = [entry for result in results for entry in result.shards]
+        images = describe(out, shards, sum(result.notes.get(IMAGES, 0) for result in results))
         manifest = folder.finish(
-            [task.name for task in tasks], source.schema(), [], timing(started, [file.path for file in raw_files])
+            [task.name for task in tasks],
+            source.schema(),
+            [],
+            timing(started, [file.path for file in raw_files]),
+            images,
         )
     finally:
         folder.release()

@@ -28,6 +28,7 @@ class Message(msgspec.Struct, gc=False):
     wrap: dict[str, str] | None = None
     weight: float | None = None
     images: list[dict[str, Any]] | None = None
+    """As adapters leave them, see `curator.io.adapters.images`; as records have them: sha256, mime, offset."""
 
 
 class Draft(msgspec.Struct, gc=False):
@@ -49,6 +50,8 @@ class Draft(msgspec.Struct, gc=False):
     """Parts of used fields that found none, as field to JSON text; they go to `extra` too."""
     form: dict[str, Any] = {}
     """What export needs to restore the source object."""
+    issues: tuple[str, ...] = ()
+    """Short names of what is odd, for `metadata.turn_issues`, besides what ingest finds by itself."""
 
 
 @dataclass(frozen=True)
