@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,9 +12,21 @@ import pyarrow.compute as pc
 
 from curator.errors import UsageError
 from curator.io.adapters import ADAPTERS
-from curator.io.adapters.base import MARKS, Adapter, BadRow, Draft, Message, object_text, raw_text, refuse_repeats
+from curator.io.adapters.base import (
+    MARKS,
+    Adapter,
+    BadRow,
+    Draft,
+    Fields,
+    Message,
+    object_text,
+    raw_text,
+    refuse_repeats,
+)
 from curator.io.dataset import BATCH_BYTES
+from curator.io.media import MediaStore
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
+from curator.io.sides import ANSWER_FIELDS, Side
 from curator.schema.check import did_you_mean
 from curator.schema.record import (
     FIELD_TYPES,
@@ -31,6 +43,7 @@ from curator.schema.record import (
 
 SHARD_BYTES = 64 << 20
 _BUILD_ROWS = 2_048
+_BUILD_TURNS = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +61,10 @@ class SourceSettings:
     shard_bytes: int = SHARD_BYTES
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
+    image_root: str | None = None
+    """Folder that paths of images are relative to, and must lie in; without it the folder of each file."""
+    join: str | None = None
+    """A side file whose rows join the source's by id: its path from the folder of a file, `{name}` being its name."""
 
     def __post_init__(self) -> None:
         if not self.name or any(char in self.name for char in "/#!@ \t\n"):
@@ -94,16 +111,27 @@ class Built:
     text_bytes: int
     adapters: dict[str, int]
 
-    def joined(self, records: pa.RecordBatch, num_rows: int, ids: int, adapters: dict[str, int]) -> "Built":
-        """With the records of `num_rows` more rows (and their ids' digest) among its own, as `records`."""
-        kept_ids = add_digests(self.kept_ids, ids)
-        return dataclasses.replace(
-            self, records=records, num_rows=self.num_rows + num_rows, kept_ids=kept_ids, adapters=adapters
+    def followed_by(self, other: "Built") -> "Built":
+        """This stretch and the one behind it as one."""
+        adapters = dict(self.adapters)
+        for name, count in other.adapters.items():
+            adapters[name] = adapters.get(name, 0) + count
+        return Built(
+            _joined(self.records, other.records),
+            _joined(self.bad, other.bad),
+            self.num_rows + other.num_rows,
+            add_digests(self.kept_ids, other.kept_ids),
+            add_digests(self.bad_ids, other.bad_ids),
+            self.first_offset,
+            self.text_bytes + other.text_bytes,
+            adapters,
         )
 
-    def covering(self, first_offset: int, text_bytes: int) -> "Built":
-        """Standing for raw rows from this byte on."""
-        return dataclasses.replace(self, first_offset=first_offset, text_bytes=text_bytes)
+
+def _joined(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
+    if not first.num_rows or not second.num_rows:
+        return first if first.num_rows else second
+    return pa.Table.from_batches([first, second]).combine_chunks().to_batches()[0]
 
 
 class Found(msgspec.Struct, gc=False):
@@ -135,46 +163,83 @@ def _fitting(value: Any, type_: pa.DataType) -> str | bool | int | float | None:
 
 
 class Builder:
-    """Builds records of one raw file. `file` is its relative path."""
+    """Builds records of one raw file. `file` is its relative path, `side` the answers that join its rows, `media` takes
+    its images."""
 
-    def __init__(self, source: SourceSettings, file: str) -> None:
+    def __init__(
+        self, source: SourceSettings, file: str, side: Side | None = None, media: MediaStore | None = None
+    ) -> None:
+        self._media = media or MediaStore(None, None)
+        self._side = side
         self.source = source
         self._file = file
         self._prefix = f"{source.name}/{file}#"
         self._schema = source.schema()
         self._chosen: dict[frozenset[str], Adapter] = {}
+        self._begun: dict[str, Callable[[Fields], Draft | list[Draft]]] = {}
 
     def build(self, rows: Iterable[RawRow]) -> Iterator[Built]:
         """Stretches of at most 2,048 rows, 64 MiB and one shard of the input each."""
         pending: list[RawRow] = []
-        pending_bytes = 0
+        pending_bytes = last_offset = 0
         for row in rows:
             crosses = (
                 pending
                 and row.byte_offset // self.source.shard_bytes != pending[0].byte_offset // self.source.shard_bytes
             )
             if crosses or len(pending) >= _BUILD_ROWS or pending_bytes >= BATCH_BYTES:
-                yield self.read_rows(pending).covering(pending[0].byte_offset, pending_bytes)
+                yield from self._build(pending)
                 pending, pending_bytes = [], 0
             pending.append(row)
             pending_bytes += len(row.data)
+            last_offset = row.byte_offset
         if pending:
-            yield self.read_rows(pending).covering(pending[0].byte_offset, pending_bytes)
+            yield from self._build(pending)
+        if self._side is not None and (unmet := self._side.unmet()):
+            yield Builder(self.source, self._side.relative)._built([], unmet, last_offset, 0, {})
 
-    def read_rows(self, rows: Iterable[RawRow]) -> Built:
-        """The records of these rows, in order."""
+    def read_rows(self, rows: list[RawRow]) -> Built:
+        """The records of these rows in one stretch."""
+        parts = list(self._build(rows))
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.followed_by(part)
+        return whole
+
+    def _build(self, rows: list[RawRow]) -> Iterator[Built]:
+        """One stretch, or more where rows hold several records that repeat turns of one another."""
+        first_offset, text_bytes, num_turns, num_chars = rows[0].byte_offset, 0, 0, 0
         found: list[Found] = []
         bad: list[tuple[RawRow, str]] = []
         adapters: dict[str, int] = {}
         for row in rows:
+            text_bytes += len(row.data)
             try:
                 records = self.read(row)
             except BadRow as error:
                 bad.append((row, str(error)))
                 continue
-            found += records
             name = records[0].adapter
             adapters[name] = adapters.get(name, 0) + 1
+            for record in records:
+                messages = record.draft.messages
+                if len(messages) > 2:
+                    num_turns += len(messages)
+                    num_chars += sum(len(message.content or "") for message in messages)
+                    if found and (num_turns > _BUILD_TURNS or num_chars > BATCH_BYTES):
+                        yield self._built(found, bad, first_offset, text_bytes, adapters)
+                        found, bad, adapters, text_bytes, num_turns, num_chars = [], [], {}, 0, 0, 0
+                found.append(record)
+        yield self._built(found, bad, first_offset, text_bytes, adapters)
+
+    def _built(
+        self,
+        found: list[Found],
+        bad: list[tuple[RawRow, str]],
+        first_offset: int,
+        text_bytes: int,
+        adapters: dict[str, int],
+    ) -> Built:
         ids = [self._id(record) for record in found]
         return Built(
             self._batch(found, ids),
@@ -182,8 +247,8 @@ class Builder:
             len(found) + len(bad),
             ids_digest(ids),
             ids_digest(f"{self._prefix}{row.row}" for row, _ in bad),
-            0,
-            0,
+            first_offset,
+            text_bytes,
             adapters,
         )
 
@@ -199,17 +264,35 @@ class Builder:
         try:
             fields = _decoder.decode(row.data)
             refuse_repeats(row.data, [fields])
+            question = fields
+            answer = None if self._side is None else self._side.answer(fields)
+            if answer is not None:
+                fields = {**fields, **answer}
             adapter = self._adapter(fields)
-            drafts = adapter.convert(fields)
-            if isinstance(drafts, Draft):
-                return [self._found(row, adapter, fields, drafts)]
-            if not drafts:
+            drafts = self._convert(adapter)(fields)
+            if isinstance(drafts, list) and not drafts:
                 raise BadRow("no records: the row holds none")
-            return [self._found(row, adapter, fields, draft, part) for part, draft in enumerate(drafts)]
+            if answer is not None:
+                for draft in [drafts] if isinstance(drafts, Draft) else drafts:
+                    draft.form = {**draft.form, "joined": list(answer)}
+            for draft in [drafts] if isinstance(drafts, Draft) else drafts:
+                if any(message.images for message in (*draft.messages, *(draft.rejected or ()))):
+                    self._media.resolve(draft)
+            if isinstance(drafts, Draft):
+                found = [self._found(row, adapter, fields, drafts)]
+            else:
+                found = [self._found(row, adapter, fields, draft, part) for part, draft in enumerate(drafts)]
+            if self._side is not None:
+                self._side.count(question)
+            return found
         except msgspec.ValidationError:
             raise BadRow("wrong type: the row is not an object") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadRow(_explain(row, error)) from None
+
+    def group_of(self, draft: Draft) -> str | None:
+        """The draft's group, as a record has it."""
+        return None if draft.group is None else f"{self._prefix}{draft.group}"
 
     def _found(
         self, row: RawRow, adapter: Adapter, fields: Mapping[str, msgspec.Raw], draft: Draft, part: int | None = None
@@ -219,6 +302,11 @@ class Builder:
         return Found(row, adapter.name, draft, object_text(rest) if rest else None, declared, part)
 
     @property
+    def no_rows(self) -> pa.RecordBatch:
+        """A quarantine without rows."""
+        return self._bad_batch([])
+
+    @property
     def marks(self) -> Sequence[str]:
         """What makes an adapter look at a text: rows without any differ in their texts alone."""
         return MARKS
@@ -226,6 +314,13 @@ class Builder:
     def reads_by_shape(self, adapter: str) -> bool:
         """Whether the adapter, for rows without a mark, looks at the names and kinds of fields alone."""
         return ADAPTERS[adapter].by_shape
+
+    def _convert(self, adapter: Adapter) -> Callable[[Fields], Draft | list[Draft]]:
+        if adapter.begin is None:
+            return adapter.convert
+        if adapter.name not in self._begun:
+            self._begun[adapter.name] = adapter.begin()
+        return self._begun[adapter.name]
 
     def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
         names = frozenset(fields)
@@ -238,6 +333,8 @@ class Builder:
             else:
                 adapter = next((candidate for candidate in ADAPTERS.values() if candidate.takes(names)), None)
                 if adapter is None:
+                    if names == ANSWER_FIELDS:
+                        raise BadRow("no question: an answer, and no file of questions beside it")
                     raise BadRow(f"no adapter: fields are {_shown(names)}")
             self._chosen[names] = adapter
         return adapter
@@ -259,7 +356,7 @@ class Builder:
 
     def _batch(self, found: list[Found], ids: list[str]) -> pa.RecordBatch:
         drafts = [record.draft for record in found]
-        metadata = [{**record.draft.metadata, **record.declared} for record in found]
+        metadata = [{**record.draft.metadata, **_issues(record.draft), **record.declared} for record in found]
         names = {name for row in metadata for name in row}
         verifiers = [draft.verifier or (None, None) for draft in drafts]
         given = {
@@ -268,7 +365,7 @@ class Builder:
                 HASH_TYPE,
             ),
             "kind": self._array("kind", [draft.kind for draft in drafts]),
-            "group": self._array("group", [draft.group for draft in drafts]),
+            "group": self._array("group", [self.group_of(draft) for draft in drafts]),
             "messages": message_lists([draft.messages for draft in drafts]),
             "tools": self._array("tools", [draft.tools for draft in drafts]),
             "rejected": message_lists([draft.rejected for draft in drafts]),
@@ -344,6 +441,10 @@ class Builder:
         ]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, QUARANTINE_SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)
+
+
+def _issues(draft: Draft) -> dict[str, list[str]]:
+    return {"turn_issues": sorted(set(draft.issues))} if draft.issues else {}
 
 
 def message_lists(rows: list[list[Message] | None]) -> pa.ListArray:

@@ -133,7 +133,7 @@ class ColumnBuilder:
         """Stretches of one block and one shard of the input each."""
         for block in blocks:
             if isinstance(block, RawRow):
-                yield self._builder.read_rows([block]).covering(block.byte_offset, len(block.data))
+                yield self._builder.read_rows([block])
                 continue
             for part in block.pieces(self._builder.source.shard_bytes):
                 first = 0
@@ -145,23 +145,31 @@ class ColumnBuilder:
     def _build(self, block: RawBlock) -> Built:
         plans = self._choose(block)
         fast, slow = np.flatnonzero(plans >= 0), np.flatnonzero(plans < 0)
-        built = self._builder.read_rows(block.row(index) for index in slow.tolist())
-        text_bytes = int((block.ends - block.starts).sum())
-        if not len(fast):
-            return built.covering(block.first_offset, text_bytes)
-        self.rows_by_kernel += len(fast)
-        records = self._records(block, fast, plans[fast])
-        ids = digest_ids(records.column("id"))
-        adapters = dict(built.adapters)
-        for number, count in zip(*np.unique(plans[fast], return_counts=True), strict=True):
+        parts = []
+        if len(fast):
+            self.rows_by_kernel += len(fast)
+            parts.append(self._built(block, fast, plans[fast]))
+        if len(slow):
+            parts.append(self._builder.read_rows([block.row(index) for index in slow.tolist()]))
+        built = parts[0] if len(parts) == 1 else parts[0].followed_by(parts[1])
+        if len(parts) == 2 and parts[1].records.num_rows:
+            # Back into the order of the rows; those of a row that holds several stay together.
+            rows = built.records.column("provenance").field("row").to_numpy()
+            order = pa.array(np.argsort(rows, kind="stable"))
+            built.records = pa.Table.from_batches([built.records]).take(order).combine_chunks().to_batches()[0]
+        built.first_offset = block.first_offset
+        built.text_bytes = int((block.ends - block.starts).sum())
+        return built
+
+    def _built(self, block: RawBlock, rows: np.ndarray, plans: np.ndarray) -> Built:
+        records = self._records(block, rows, plans)
+        numbers, counts = np.unique(plans, return_counts=True)
+        adapters: dict[str, int] = {}
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             name = self._plans[number].adapter
-            adapters[name] = adapters.get(name, 0) + int(count)
-        if built.records.num_rows:
-            # Back into the order of the rows: a row of the general path may be several records or none.
-            rows = np.concatenate([fast + block.first_row, built.records.column("provenance").field("row").to_numpy()])
-            both = pa.Table.from_batches([records, built.records]).combine_chunks()
-            records = both.take(pa.array(np.argsort(rows, kind="stable"))).combine_chunks().to_batches()[0]
-        return built.joined(records, len(fast), ids, adapters).covering(block.first_offset, text_bytes)
+            adapters[name] = adapters.get(name, 0) + count
+        ids = digest_ids(records.column("id"))
+        return Built(records, self._builder.no_rows, len(rows), ids, 0, block.first_offset, 0, adapters)
 
     def _choose(self, block: RawBlock) -> np.ndarray:
         """The number of each row's plan, -1 for the general path."""
@@ -197,7 +205,7 @@ class ColumnBuilder:
             return -1
         if len(found) != 1 or found[0].part is not None or not self._builder.reads_by_shape(found[0].adapter):
             return -1
-        plan = probe.plan(found[0])
+        plan = probe.plan(found[0], self._builder.group_of(found[0].draft))
         if plan is None:
             return -1
         self._plans.append(plan)
@@ -368,7 +376,7 @@ class Probe:
         copy(stop)
         self.text = b"".join(pieces)
 
-    def plan(self, found: Found) -> Plan | None:
+    def plan(self, found: Found, group: str | None) -> Plan | None:
         """How rows of this shape become records, or None when a mark is lost or shows up where it cannot be copied."""
         draft = found.draft
         if (
@@ -381,7 +389,7 @@ class Probe:
         kind, payload = draft.verifier or (None, None)
         texts = {
             "kind": draft.kind,
-            "group": draft.group,
+            "group": group,
             "tools": draft.tools,
             "extra": found.extra,
             "verifier.kind": kind,

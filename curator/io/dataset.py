@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from curator import log
 from curator.errors import CuratorError
 from curator.faults import fault_point
+from curator.io import media
 from curator.io.manifest import (
     MANIFEST,
     PARTIAL,
@@ -537,10 +538,15 @@ class OutputFolder:
             self._clear()
         damaged = []
         for task in tasks:
-            problems = [(entry, problem) for entry in task.files() if (problem := entry.problem(self.path))]
+            problems = [
+                f"{self.path / entry.path} {problem}" for entry in task.files() if (problem := entry.problem(self.path))
+            ]
+            if not problems and task.notes.get(media.IMAGES):
+                digests = media.image_digests(self.path, task.shards)
+                problems = [f"{self.path}: {problem}" for problem in media.problems(self.path, digests)]
             if problems:
                 damaged.append(task.name)
-                log.warn(f"{self.path / problems[0][0].path} {problems[0][1]}: it is written again")
+                log.warn(f"{problems[0]}: it is written again")
             else:
                 self.finished[task.name] = task
         if whole is not None and not damaged:
@@ -635,6 +641,7 @@ class OutputFolder:
         for kind in _KINDS:
             for file in (self.path / kind).glob(f"{_TEMPORARY}*"):
                 file.unlink(missing_ok=True)
+        media.sweep(self.path)
 
     def _has_rounds(self) -> bool:
         return any((self.path / PARTIAL).glob("round-*/[!.]*"))
@@ -642,7 +649,7 @@ class OutputFolder:
 
 _LOCK = ".lock"
 _KINDS = ("data", "rejects", "quarantine")
-_OWN_NAMES = {*_KINDS, MANIFEST, PARTIAL, "timing.json"} | {
+_OWN_NAMES = {*_KINDS, media.MEDIA, MANIFEST, PARTIAL, "timing.json"} | {
     "mixture.json",
     "order.parquet",
     "splits.parquet",

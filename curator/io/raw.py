@@ -1,5 +1,6 @@
 """Raw files: which container they are, read from content, and their rows with place and bytes; memory stays flat."""
 
+import base64
 import csv
 import gzip
 import io
@@ -7,7 +8,7 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -459,10 +460,17 @@ class RawReader:
         for batch in self.parquet_file().iter_batches(batch_size=1024, use_threads=False):
             for values in batch.to_pylist():
                 try:
-                    yield RawRow(row, 0, json.dumps(values, ensure_ascii=False, allow_nan=True).encode())
+                    yield RawRow(row, 0, json.dumps(values, ensure_ascii=False, default=_binary_text).encode())
                 except (TypeError, UnicodeEncodeError) as error:
                     yield RawRow(row, 0, repr(values).encode(errors="replace"), f"not text: {error}")
                 row += 1
+
+
+def _binary_text(value: Any) -> str:
+    """Binary values of a table, such as the bytes of an image, as text: a data URI."""
+    if not isinstance(value, bytes):
+        raise TypeError(f"{type(value).__name__} has no form in JSON")
+    return "data:application/octet-stream;base64," + base64.b64encode(value).decode()
 
 
 class _RowTooLong(Exception):
@@ -581,6 +589,17 @@ def split_lines(path: str, part_bytes: int, max_record_bytes: int = MAX_RECORD_B
     if offset > part_start or not parts:
         parts.append((part_start, offset, part_first_row))
     return parts
+
+
+def holds_any(path: str, needles: Sequence[bytes]) -> bool:
+    """Whether the bytes of a plain file hold one of these texts (none longer than 64 bytes)."""
+    tail = b""
+    with open(path, "rb") as file:
+        while needles and (block := file.read(BLOCK_BYTES)):
+            if any(needle in block or needle in tail + block[:64] for needle in needles):
+                return True
+            tail = block[-64:]
+    return False
 
 
 def _is_blank(line: bytes) -> bool:

@@ -1,5 +1,6 @@
 """Raw files into a dataset folder: files are cut into shards by input position, each part read by any worker."""
 
+import os
 import shutil
 import sys
 import tempfile
@@ -16,9 +17,11 @@ from curator import log
 from curator.engine.base import Report
 from curator.engine.local import engine_for
 from curator.errors import CuratorError
+from curator.io.adapters import ADAPTERS
 from curator.io.build import Builder, Built, SourceSettings
 from curator.io.dataset import OutputFolder, TaskWriter
 from curator.io.manifest import Fingerprint, Ledger, TaskResult, total_ledger
+from curator.io.media import IMAGES, MediaStore, describe
 from curator.io.raw import (
     STDIN,
     Container,
@@ -26,10 +29,12 @@ from curator.io.raw import (
     RawReader,
     container_of,
     expand,
+    holds_any,
     raw_file,
     split_lines,
     tell_skipped,
 )
+from curator.io.sides import Side, pair_files
 from curator.pipeline.passes import Options, Outcome, timing
 from curator.schema.record import add_digests
 
@@ -52,6 +57,8 @@ class IngestTask:
     stop: int = 0
     """Bytes; 0 reads the whole file."""
     first_row: int = 0
+    side: RawFile | None = None
+    """Answers that join the rows by id."""
     in_kernels: bool = False
     """Whether its rows are worth the half second that kernels take to load; the records are the same."""
 
@@ -62,7 +69,11 @@ class IngestTask:
     def _write(self, reader: RawReader, report: Report) -> TaskResult:
         writer = TaskWriter(self.folder, TaskResult(self.name, self.label), self.source.schema())
         shard = None
-        for built in self._built(reader):
+        side = None
+        if self.side is not None:
+            side = Side.open(self.side.path, self.side.relative, self.source.max_record_bytes)
+        media = media_store(self.source, self.file.path, self.folder)
+        for built in self._built(reader, Builder(self.source, self.file.relative, side, media)):
             number = built.first_offset // self.source.shard_bytes
             if number != shard:
                 shard = number
@@ -75,13 +86,14 @@ class IngestTask:
             report(built.text_bytes)
         if shard is None:
             writer.begin_shard(f"part-{self.name[:5]}-{self.start // self.source.shard_bytes:05d}")
+        for note, count in (side_notes(side) | media_notes(media)).items():
+            _note(writer.result, note, count)
         _note(writer.result, f"read as {reader.container}", 1)
         _note(writer.result, "blank lines", reader.blank_lines)
         _note(writer.result, "byte order marks", reader.byte_order_marks)
         return writer.close()
 
-    def _built(self, reader: RawReader) -> Iterator[Built]:
-        builder = Builder(self.source, self.file.relative)
+    def _built(self, reader: RawReader, builder: Builder) -> Iterator[Built]:
         if self.in_kernels:
             from curator.io.columns import ColumnBuilder
 
@@ -100,10 +112,41 @@ def _note(result: TaskResult, key: str, count: int) -> None:
         result.notes[key] = result.notes.get(key, 0) + count
 
 
-def source_fingerprint(files: Sequence[RawFile], source: SourceSettings) -> Fingerprint:
-    """What the folder of a source is a function of."""
-    step = {"step": STEP, "version": VERSION, "settings": asdict(source)}
-    return Fingerprint((step,), tuple({"file": file.relative, "digest": file.digest} for file in files))
+def side_notes(side: Side | None) -> dict[str, int]:
+    """What there is to tell of a side file."""
+    return {} if side is None else {"answers joined": side.met, "questions without an answer": side.unanswered}
+
+
+def media_store(source: SourceSettings, path: str, folder: Path | None) -> MediaStore:
+    """Where the images of a raw file go, and the folder that their paths are relative to."""
+    is_local = path != STDIN and "://" not in path
+    root = source.image_root or (os.path.dirname(os.path.abspath(path)) if is_local else None)
+    return MediaStore(folder, None if root is None else Path(root))
+
+
+def media_notes(media: MediaStore) -> dict[str, int]:
+    """What there is to tell of images."""
+    return {IMAGES: media.placed, "images that are missing": media.missing}
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """The files of a source: those that hold records, and by their relative paths the side files that join them."""
+
+    records: list[RawFile]
+    sides: dict[str, RawFile]
+
+    @classmethod
+    def find(cls, files: Sequence[tuple[str, str]], source: SourceSettings) -> "SourceFiles":
+        """Describe files with their digests. Raises CuratorError when a side file that was asked for is missing."""
+        named, sides = pair_files(files, source.join)
+        return cls([raw_file(*file) for file in named], {of: raw_file(*side) for of, side in sides.items()})
+
+    def fingerprint(self, source: SourceSettings) -> Fingerprint:
+        """What the folder of the source is a function of."""
+        step = {"step": STEP, "version": VERSION, "settings": asdict(source)}
+        files = [*self.records, *self.sides.values()]
+        return Fingerprint((step,), tuple({"file": file.relative, "digest": file.digest} for file in files))
 
 
 def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: Options) -> Outcome:
@@ -124,16 +167,20 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
 
 def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path, options: Options) -> Outcome:
     started = time.time()
-    raw_files = [raw_file(path, relative) for path, relative in files]
-    fingerprint = source_fingerprint(raw_files, source)
-    folder = OutputFolder.prepare(out, fingerprint, options.overwrite)
+    found = SourceFiles.find(files, source)
+    raw_files = found.records
+    folder = OutputFolder.prepare(out, found.fingerprint(source), options.overwrite)
     try:
         if folder.complete is not None:
             outcome = Outcome(out, [STEP], folder.complete.ledger(), time.time() - started, True)
             outcome.notes = _notes(folder.complete.tasks)
             return outcome
-        _open_all(raw_files)
-        tasks = [task for index, file in enumerate(raw_files) for task in _plan(index, file, source, out)]
+        _open_all([*raw_files, *found.sides.values()])
+        tasks = [
+            task
+            for index, file in enumerate(raw_files)
+            for task in _plan(index, file, source, out, found.sides.get(file.relative))
+        ]
         missing = [task for task in tasks if task.name not in folder.finished]
         total = sum(file.size for file in raw_files)
         with log.progress(total, f"ingest {source.name}", "bytes") as bar:
@@ -141,8 +188,14 @@ def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path,
                 folder.record(result)
         results = [folder.finished[task.name] for task in tasks]
         _refuse_all_bad(results, source, out)
+        shards = [entry for result in results for entry in result.shards]
+        images = describe(out, shards, sum(result.notes.get(IMAGES, 0) for result in results))
         manifest = folder.finish(
-            [task.name for task in tasks], source.schema(), [], timing(started, [file.path for file in raw_files])
+            [task.name for task in tasks],
+            source.schema(),
+            [],
+            timing(started, [file.path for file in raw_files]),
+            images,
         )
     finally:
         folder.release()
@@ -161,15 +214,26 @@ def _spooled(out: Path) -> Iterator[str]:
         yield file.name
 
 
-def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[IngestTask]:
-    """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards."""
-    if file.size > source.shard_bytes and container_of(file.path) == Container("none", "jsonl"):
+def _plan(
+    index: int, file: RawFile, source: SourceSettings, out: Path, side: RawFile | None = None
+) -> list[IngestTask]:
+    """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards, unless its rows
+    build on rows before them or meet those of a side file."""
+    is_cut = file.size > source.shard_bytes and side is None and container_of(file.path) == Container("none", "jsonl")
+    if is_cut and not holds_any(file.path, marks(source.adapter)):
         parts = split_lines(file.path, source.shard_bytes, source.max_record_bytes)
         return [
-            IngestTask(f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row, True)
+            IngestTask(
+                f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row, None, True
+            )
             for number, (start, stop, first_row) in enumerate(parts)
         ]
-    return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out)]
+    return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out, side=side)]
+
+
+def marks(adapter: str | None) -> list[bytes]:
+    """The bytes that tell files of adapters with a state over a file."""
+    return [known.mark for known in ADAPTERS.values() if known.begin is not None and adapter in (None, known.name)]
 
 
 def _open_all(files: Sequence[RawFile]) -> None:

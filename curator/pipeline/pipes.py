@@ -14,12 +14,14 @@ from curator.errors import CuratorError, UsageError
 from curator.io.build import Builder, SourceSettings
 from curator.io.dataset import BATCH_BYTES, Dataset, OutputFolder, TaskWriter, check_columns
 from curator.io.manifest import Fingerprint, Ledger, TaskResult
+from curator.io.media import IMAGES
 from curator.io.raw import RawReader, expand, tell_skipped
+from curator.io.sides import Side, pair_files
 from curator.io.stream import StreamReader, StreamWriter, pass_entry
 from curator.pipeline.apply import Chain, output_schema
 from curator.pipeline.ingest import STEP as INGEST
 from curator.pipeline.ingest import VERSION as INGEST_VERSION
-from curator.pipeline.ingest import account
+from curator.pipeline.ingest import account, media_notes, media_store, side_notes
 from curator.pipeline.passes import Options, Outcome, run_pass
 from curator.schema.record import add_digests, ids_digest, row_bytes
 from curator.stages.base import RowStage, Stage
@@ -199,6 +201,7 @@ def ingest_to_stream(
     """Raw files (or stdin) as a stream of records; bad rows go to `rejects`, or are counted."""
     files, skipped = expand(patterns)
     tell_skipped(skipped)
+    files, sides = pair_files(files, source.join)
     ledger = Ledger()
     notes: dict[str, int] = {}
     steps = [{"step": INGEST, "version": INGEST_VERSION, "settings": asdict(source)}]
@@ -206,8 +209,10 @@ def ingest_to_stream(
     with _rejects_folder(rejects, schema, steps, options) as kept_rejects:
         writer = StreamWriter(sink, schema)
         for path, relative in files:
+            side = sides.get(relative) and Side.open(*sides[relative], source.max_record_bytes)
             with RawReader(path, source.max_record_bytes) as reader:
-                for built in Builder(source, relative).build(reader.rows()):
+                media = media_store(source, path, None)
+                for built in Builder(source, relative, side, media).build(reader.rows()):
                     account(ledger, built)
                     ledger.kept += built.records.num_rows
                     ledger.kept_ids = add_digests(ledger.kept_ids, ids_digest(built.records.column("id")))
@@ -221,7 +226,9 @@ def ingest_to_stream(
                     for adapter, count in built.adapters.items():
                         notes[f"rows as {adapter}"] = notes.get(f"rows as {adapter}", 0) + count
                     writer.write(built.records)
-                notes[f"read as {reader.container}"] = notes.get(f"read as {reader.container}", 0) + 1
+                for note, count in {f"read as {reader.container}": 1, **side_notes(side), **media_notes(media)}.items():
+                    if count:
+                        notes[note] = notes.get(note, 0) + count
         if problem := ledger.problem():
             raise CuratorError(f"ingest: {problem}", hint="this is a bug in an adapter; please report it")
         if ledger.read and not ledger.kept:
@@ -232,6 +239,8 @@ def ingest_to_stream(
         writer.close([pass_entry(steps, ledger)])
     outcome = Outcome(STDOUT, [INGEST], ledger, 0.0)
     outcome.notes = {"detected": notes, "quarantined_by_reason": dict(sorted(ledger.quarantined.items()))}
+    if notes.get(IMAGES):
+        log.warn("images are not stored in a pipe, only their digests; ingest into a folder (--out) keeps them")
     if sum(ledger.quarantined.values()) and rejects is None:
         log.info("quarantined rows are only counted in a pipe; --rejects DIR keeps them")
     return outcome

@@ -35,6 +35,10 @@ class Source:
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
     """Longer rows are quarantined."""
+    image_root: str | None = None
+    """Folder that paths of images are relative to, and must lie in; without it the folder of each file."""
+    join: str | None = None
+    """A side file whose rows join the source's by id: its path from the folder of a file, `{name}` being its name."""
 
     def settings(self) -> SourceSettings:
         values = asdict(self)

@@ -22,6 +22,8 @@ is when it is called, so what is refused may not."""
 
 WRAP_TYPE = pa.struct([("open", pa.string()), ("close", pa.string())])
 IMAGE_TYPE = pa.struct([("sha256", pa.string()), ("mime", pa.string()), ("offset", pa.int64())])
+"""An image of a turn: the digest of its bytes in hex, by which it lies under `media/`; what it is; and its place, the
+number of UTF-8 bytes of `content` before it (0 when there is no content)."""
 MESSAGE_TYPE = pa.struct(
     [
         ("role", pa.string()),

@@ -28,6 +28,7 @@ class Message(msgspec.Struct, gc=False):
     wrap: dict[str, str] | None = None
     weight: float | None = None
     images: list[dict[str, Any]] | None = None
+    """As adapters leave them, see `curator.io.adapters.images`; as records have them: sha256, mime, offset."""
 
 
 class Draft(msgspec.Struct, gc=False):
@@ -49,6 +50,8 @@ class Draft(msgspec.Struct, gc=False):
     """Parts of used fields that found none, as field to JSON text; they go to `extra` too."""
     form: dict[str, Any] = {}
     """What export needs to restore the source object."""
+    issues: tuple[str, ...] = ()
+    """Short names of what is odd, for `metadata.turn_issues`, besides what ingest finds by itself."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,14 @@ class Adapter:
     by_shape: bool = False
     """Whether a row without marks (`MARKS`) is read by the names and kinds of its fields alone, and never by the
     characters of its texts but for roles. Such rows are read by a kernel (`io/columns.py`)."""
+    begin: Callable[[], Callable[[Fields], Draft | list[Draft]]] | None = None
+    """For rows that build on rows before them: called once for each file, gives what converts its rows in order. A
+    BadRow that it raises must leave it as it was. Such a file is read by one task, however large it is."""
+    mark: bytes = b""
+    """Bytes that every such file holds, by which it is known before it is read."""
 
 
-MARKS = ("<think>", "</think>")
+MARKS = ("<think>", "</think>", "<image>", "<video>", "<audio>")
 """Character sequences that an adapter that is `by_shape` looks for all the same."""
 
 

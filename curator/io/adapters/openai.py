@@ -15,6 +15,7 @@ from curator.io.adapters.base import (
     text_of,
     weight_of,
 )
+from curator.io.adapters.images import content_of, is_parts, place_images
 from curator.io.adapters.sharegpt import tools_of
 
 TURNS = "messages"
@@ -33,22 +34,31 @@ def message_of(fields: Fields) -> tuple[Message, dict[str, object]]:
         if kind_of(fields["tool_calls"]) != "list":
             raise BadRow(f"wrong type: tool_calls is {kind_of(fields['tool_calls'])}, expected a list")
         calls = raw_text(fields["tool_calls"])
+    content, images, parts = None, None, None
+    if "content" in fields and is_parts(fields["content"]):
+        content, found, parts = content_of(fields["content"])
+        images = found or None
+    else:
+        content = text_of(fields, "content", required=False)
     message = Message(
         role,
-        text_of(fields, "content", required=False),
+        content,
         reasoning=text_of(fields, "reasoning_content", required=False),
         tool_calls=calls,
         tool_call_id=text_of(fields, "tool_call_id", required=False),
         name=text_of(fields, "name", required=False),
         weight=weight_of(fields),
+        images=images,
     )
     form: dict[str, object] = {}
+    if parts is not None:
+        form["parts"] = parts
     if name != role:
         form["role"] = name
     standard = [key for key in _TURN_FIELDS if getattr(message, _ATTRIBUTES.get(key, key)) is not None]
     if list(fields) != standard:
         form["keys"] = list(fields)
-    if message.reasoning is None:
+    if message.reasoning is None and parts is None:
         split_trace(message)
     return message, form
 
@@ -72,7 +82,7 @@ def _convert(fields: Fields) -> Draft:
     form = {"keys": list(fields), **form}
     if unusual:
         form["turns"] = unusual
-    return metadata_of(fields, Draft(messages, kind=kind, tools=tools, used=used, form=form))
+    return place_images(fields, metadata_of(fields, Draft(messages, kind=kind, tools=tools, used=used, form=form)))
 
 
 ADAPTER = Adapter(

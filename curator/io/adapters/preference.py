@@ -15,6 +15,7 @@ from curator.io.adapters.base import (
     split_trace,
     text_of,
 )
+from curator.io.adapters.images import place_images
 from curator.io.adapters.openai import message_of, messages_of
 from curator.io.adapters.sharegpt import turn, turns_of
 
@@ -83,7 +84,7 @@ def _convert(fields: Fields) -> Draft:
         "shared_messages": shared,
         "sides": [chosen_form, rejected_form],
     }
-    return metadata_of(fields, draft)
+    return place_images(fields, metadata_of(fields, draft))
 
 
 def _takes(names: frozenset[str]) -> bool:

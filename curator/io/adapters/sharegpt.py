@@ -16,6 +16,7 @@ from curator.io.adapters.base import (
     value_of,
     weight_of,
 )
+from curator.io.adapters.images import place_images
 
 TURNS = "conversations"
 
@@ -66,7 +67,7 @@ def _convert(fields: Fields) -> Draft:
     form = {"keys": list(fields), "from": _unusual(names), **form}
     if "system" in fields:
         form["system"] = "field" if system is not None else None
-    return metadata_of(fields, Draft(messages, kind=kind, tools=tools, used=used, form=form))
+    return place_images(fields, metadata_of(fields, Draft(messages, kind=kind, tools=tools, used=used, form=form)))
 
 
 def _unusual(names: list[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from curator.errors import CuratorError
+from curator.io import media
 from curator.io.manifest import MANIFEST, FileEntry, TaskResult, digest_file
 from curator.mixture.sampler import MIXTURE, Order
 from curator.pipeline.inspect.folders import Folder, find_folders
@@ -53,6 +54,10 @@ def _check_dataset(folder: Folder) -> dict[str, Any]:
             problems.append(f"{entry['path']} {problem}")
     if not problems and (path / MIXTURE).exists():
         problems += _check_mixture(path, sum(entry.rows for entry in manifest.shards))
+    told: list[str] = []
+    if not problems:
+        image_problems, told = _check_images(folder)
+        problems += image_problems
     known = {entry.path for task in manifest.tasks for entry in task.files()}
     strays = [
         "stray file: " + str(file.relative_to(path))
@@ -60,7 +65,24 @@ def _check_dataset(folder: Folder) -> dict[str, Any]:
         for file in sorted((path / kind).rglob("*"))
         if file.is_file() and str(file.relative_to(path)) not in known
     ]
-    return {"problems": problems, "notes": [*_changed_inputs(folder), *strays]}
+    return {"problems": problems, "notes": [*_changed_inputs(folder), *told, *strays]}
+
+
+def _check_images(folder: Folder) -> tuple[list[str], list[str]]:
+    """Problems and notes about images: the folder's own, or, behind ingest, where those of its records are."""
+    manifest, path = folder.manifest, folder.path
+    assert manifest is not None
+    if (recorded := manifest.extra.get(media.IMAGES)) is not None:
+        return media.check_media(path, manifest.shards, recorded)
+    filled = {name for task in manifest.tasks for name in task.filled}
+    if not filled & {"messages.images.sha256", "rejected.images.sha256"}:
+        return [], []
+    wanted = media.image_digests(path, manifest.shards)
+    places = media.folders_with_media(path)
+    lost = {digest for digest in wanted if not any(media.find_image(place, digest) for place in places)}
+    if lost:
+        return [f"{len(lost):,} of {len(wanted):,} images are in none of the folders it was made from"], []
+    return [], [f"images: {len(wanted):,}, in " + ", ".join(str(place / media.MEDIA) for place in places)]
 
 
 def _changed_inputs(folder: Folder) -> list[str]:

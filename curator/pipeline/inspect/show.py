@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from curator.errors import CuratorError, UsageError
 from curator.io.dataset import Dataset
+from curator.io.media import media_name
 from curator.io.stream import StreamReader
 from curator.pipeline.pipes import is_stream
 from curator.schema.expression import Expression
@@ -149,6 +150,9 @@ def _turns(messages: Sequence[dict[str, Any]], full: bool) -> list[str]:
             lines.append(f"[{message['role']}, reasoning] {_cut(message['reasoning'], full)}")
         if message["content"] is not None:
             lines.append(f"[{message['role']}] {_cut(message['content'], full)}")
+        for image in message["images"] or ():
+            name = media_name(image["sha256"], image["mime"])
+            lines.append(f"[{message['role']}, image at byte {image['offset']:,}] {name}")
         if message["tool_calls"]:
             lines.append(f"[{message['role']}, tool call] {_cut(message['tool_calls'], full)}")
     return lines

@@ -1,0 +1,273 @@
+"""Images in conversations: where they stand in the text, and where their bytes come from.
+
+An image is a part of a turn's content (OpenAI, Anthropic, `datasets` and LLaMA-Factory v1 spell parts differently), or
+it comes with the row, in a field `image` or `images`. A field's images have a place only when the turns say so: by
+parts of type image without a source of their own, or by the text `<image>`, as often as the field has images. Then the
+mark leaves the text and its place is kept. In all other cases `<image>` is text like any other.
+
+A turn's `images` hold, until ingest stores them (`curator.io.media`), `offset` (bytes of UTF-8 of the content before
+the image) and `data` (bytes), `reference` (a path or an address), or neither.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from curator.io.adapters.base import (
+    BadRow,
+    Draft,
+    Fields,
+    Message,
+    fields_of,
+    kind_of,
+    rows_of,
+    text_of,
+    value_of,
+)
+
+MARK = "<image>"
+FIELDS = ("images", "image")
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_IMAGE_PARTS = frozenset({"image", "image_url", "input_image"})
+_SOURCES = ("image_url", "image", "source", "value", "url", "path", "base64", "data", "bytes")
+
+_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+Image = dict[str, Any]
+
+
+class Reference(msgspec.Struct):
+    """Where the bytes of an image come from: `data`, or `text`, a path or an address."""
+
+    text: str | None = None
+    data: bytes | None = None
+    encoded: bytes = b""
+    """The base64 text of `data`, when encoding `data` gives just this text again."""
+
+    def image(self, offset: int) -> Image:
+        if self.data is not None:
+            return {"offset": offset, "data": self.data}
+        return {"offset": offset, "reference": self.text} if self.text is not None else {"offset": offset}
+
+
+_STAND_IN = re.compile(rb"sha256:([0-9a-f]{64})")
+
+
+def without_data(raw: bytes, references: Sequence[Reference]) -> bytes:
+    """JSON text that holds images, with their digests in place of their data, which is stored apart.
+
+    A text that has such a digest already stays as it came: `with_data` could not tell them apart.
+    """
+    if _STAND_IN.search(raw):
+        return raw
+    for reference in references:
+        if reference.encoded and reference.data is not None:
+            raw = raw.replace(reference.encoded, b"sha256:" + hashlib.sha256(reference.data).hexdigest().encode())
+    return raw
+
+
+# --- references -----------------------------------------------------------------------------------------------------
+
+
+def _from_text(text: str, is_base64: bool = False) -> Reference:
+    if not is_base64 and not text.startswith("data:"):
+        return Reference(text)
+    head, _, body = text.partition(",") if text.startswith("data:") else ("data:;base64", "", text)
+    if not head.endswith(";base64"):
+        return Reference(data=unquote_to_bytes(body))
+    try:
+        data = base64.b64decode(body, validate=True)
+    except (binascii.Error, ValueError):
+        return Reference("data:")
+    encoded = body.encode()
+    return Reference(data=data, encoded=encoded if base64.b64encode(data) == encoded and len(encoded) >= 64 else b"")
+
+
+def _from_object(fields: Mapping[str, msgspec.Raw]) -> Reference:
+    """The first source that an object names and that is not null; `{bytes, path}` columns give the bytes."""
+    if "bytes" in fields and kind_of(fields["bytes"]) == "text":
+        return _from_text(text_of(fields, "bytes") or "")
+    for name in _SOURCES:
+        if name not in fields or kind_of(fields[name]) == "null":
+            continue
+        if kind_of(fields[name]) == "object":
+            return _from_object(fields_of(fields[name], name))
+        if kind_of(fields[name]) == "text":
+            return _from_text(text_of(fields, name) or "", name in ("base64", "data"))
+        raise BadRow(f"wrong type: {name} of an image is {kind_of(fields[name])}, expected text")
+    return Reference()
+
+
+def _references(raw: msgspec.Raw) -> list[Reference] | None:
+    """The images of a field; None when it holds anything else."""
+    items = _list.decode(raw) if kind_of(raw) == "list" else [raw]
+    found = []
+    for item in items:
+        if kind_of(item) == "text":
+            found.append(_from_text(value_of(item)))
+        elif kind_of(item) == "object":
+            try:
+                found.append(_from_object(fields_of(item, "image")))
+            except BadRow:
+                return None
+        else:
+            return None
+    return found
+
+
+# --- parts of a turn ------------------------------------------------------------------------------------------------
+
+
+def is_parts(raw: msgspec.Raw) -> bool:
+    """Whether a content is a list of parts with an image among them, or of parts that all are text."""
+    if kind_of(raw) != "list":
+        return False
+    items = _list.decode(raw)
+    if not items or any(kind_of(item) != "object" for item in items):
+        return False
+    parts = rows_of(raw, "content")
+    return any(_type_of(part) in _IMAGE_PARTS for part in parts) or all(_text_name(part) for part in parts)
+
+
+def _text_name(part: Fields) -> str | None:
+    """The field that holds the text of a text part; None when the part is none."""
+    if _type_of(part) not in _TEXT_PARTS:
+        return None
+    return next((name for name in ("text", "value") if name in part and kind_of(part[name]) == "text"), None)
+
+
+def _type_of(part: Fields) -> str | None:
+    return text_of(part, "type", required=False) if "type" in part and kind_of(part["type"]) == "text" else None
+
+
+def content_of(raw: msgspec.Raw) -> tuple[str | None, list[Image], list[object]]:
+    """The text of a list of parts, its images with their places, and the parts without text and data.
+
+    A part of the last list is a number (characters of a part `{"type": "text", "text": ...}`), an object (a text part
+    that is written in another way) or the JSON text of an image part. Raises BadRow for parts that are neither.
+    """
+    texts: list[str] = []
+    images: list[Image] = []
+    kept: list[object] = []
+    offset = 0
+    for item, part in zip(_list.decode(raw), rows_of(raw, "content"), strict=True):
+        type_ = _type_of(part)
+        if type_ in _IMAGE_PARTS:
+            reference = _from_object({name: value for name, value in part.items() if name != "type"})
+            images.append(reference.image(offset))
+            kept.append({"image": msgspec.Raw(without_data(bytes(item), [reference]))})
+            continue
+        name = _text_name(part)
+        if name is None:
+            raise BadRow(f"unknown part of a content: {type_ or 'without a type'}")
+        text = text_of(part, name) or ""
+        texts.append(text)
+        offset += len(text.encode())
+        if list(part) == ["type", "text"] and type_ == "text":
+            kept.append(len(text))
+        else:
+            rest = {key: msgspec.Raw(bytes(value)) for key, value in part.items() if key != name}
+            kept.append({"chars": len(text), "text": name, "keys": list(part), "rest": rest})
+    return "".join(texts), images, kept
+
+
+# --- images of a row ------------------------------------------------------------------------------------------------
+
+
+def place_images(fields: Fields, draft: Draft) -> Draft:
+    """Tie the images of a row's field to the places that its turns give them, if they are as many.
+
+    The field stays in `extra` as it came, but for bytes, which are stored apart.
+    """
+    name = next((name for name in FIELDS if name in fields and name not in draft.used), None)
+    if name is None or kind_of(fields[name]) == "null":
+        return draft
+    references = _references(fields[name])
+    if not references:
+        return draft
+    turns = [*draft.messages, *(draft.rejected or ())]
+    slots = [image for turn in turns for image in turn.images or () if image.keys() == {"offset"}]
+    has_parts = any(turn.images for turn in turns)
+    if slots and len(slots) == len(references):
+        for slot, reference in zip(slots, references, strict=True):
+            slot |= reference.image(slot["offset"])
+        draft.form = {**draft.form, "images": {"field": name}}
+    elif not has_parts and sum((turn.content or "").count(MARK) for turn in turns) == len(references):
+        left = iter(references)
+        for turn in turns:
+            if MARK in (turn.content or ""):
+                _lift_marks(turn, left.__next__)
+        draft.form = {**draft.form, "images": {"field": name, "mark": MARK}}
+    else:
+        draft.issues = (*draft.issues, "image_unplaced")
+        return draft
+    raw = bytes(fields[name])
+    short = without_data(raw, references)
+    if short != raw:
+        draft.used = (*draft.used, name)
+        draft.left = {**draft.left, name: short.decode()}
+    return draft
+
+
+def _lift_marks(turn: Message, reference: Callable[[], Reference]) -> None:
+    pieces = (turn.content or "").split(MARK)
+    turn.images = []
+    offset = 0
+    for piece in pieces[:-1]:
+        offset += len(piece.encode())
+        turn.images.append(reference().image(offset))
+    turn.content = "".join(pieces)
+
+
+# --- back -----------------------------------------------------------------------------------------------------------
+
+
+def all_images(record_form: Mapping[str, Any], side: str, turn: int, images: Sequence[Image] | None) -> list[Image]:
+    """The images of a turn of a record (`side` is messages or rejected) with those that are missing, in order."""
+    found: list[Image] = [dict(image) for image in images or ()]
+    for image in record_form.get("missing_images", ()):
+        if (image["side"], image["turn"]) == (side, turn):
+            found.insert(image["at"], image)
+    return found
+
+
+def marked(content: str, images: Sequence[Image], mark: str = MARK) -> str:
+    """The content with a mark at the place of every image."""
+    data = content.encode()
+    pieces = []
+    start = 0
+    for image in images:
+        pieces.append(data[start : image["offset"]])
+        start = image["offset"]
+    return mark.join(piece.decode() for piece in [*pieces, data[start:]])
+
+
+def parts_text(content: str, kept: Sequence[Any], media: Callable[[str], bytes]) -> str:
+    """The JSON text of a list of parts; `media` gives the bytes of a stored image by its digest."""
+    start = 0
+    parts = []
+    for part in kept:
+        if isinstance(part, Mapping) and "image" in part:
+            parts.append(with_data(msgspec.json.encode(part["image"]).decode(), media))
+            continue
+        chars = part if isinstance(part, int) else part["chars"]
+        text = msgspec.json.encode(content[start : start + chars]).decode()
+        start += chars
+        if isinstance(part, int):
+            parts.append(f'{{"type":"text","text":{text}}}')
+        else:
+            own = {key: msgspec.json.encode(value).decode() for key, value in part["rest"].items()}
+            values = [f"{msgspec.json.encode(key).decode()}:{own.get(key, text)}" for key in part["keys"]]
+            parts.append("{" + ",".join(values) + "}")
+    return "[" + ",".join(parts) + "]"
+
+
+def with_data(text: str, media: Callable[[str], bytes]) -> str:
+    """JSON text with the base64 text of stored images in their places again."""
+    return _STAND_IN.sub(lambda match: base64.b64encode(media(match[1].decode())), text.encode()).decode()
