@@ -29,6 +29,9 @@ def ingest_command(
     join: Annotated[
         str | None, typer.Option(help="Side file that joins by id, from each file's folder: answers/{name}.")
     ] = None,
+    repair: Annotated[
+        str | None, typer.Option(help="Repair by name: merge_consecutive,drop_trailing_user,surrogates.")
+    ] = None,
     out: Out = None,
     rejects: Rejects = None,
     json: Json = False,
@@ -59,6 +62,7 @@ def ingest_command(
         shard_bytes=SHARD_BYTES if shard_bytes is None else shard_bytes,
         max_record_bytes=MAX_RECORD_BYTES if max_record_bytes is None else max_record_bytes,
         join=join,
+        repair=tuple(name.strip() for name in repair.split(",")) if repair else (),
     )
     options = Options(workers, overwrite)
     if out is None:

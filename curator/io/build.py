@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from curator.errors import UsageError
 from curator.io.adapters import ADAPTERS
 from curator.io.adapters.base import (
-    MARKS,
     Adapter,
     BadRow,
     Draft,
@@ -24,8 +23,10 @@ from curator.io.adapters.base import (
     refuse_repeats,
 )
 from curator.io.dataset import BATCH_BYTES
+from curator.io.issues import MARKS, turn_issues
 from curator.io.media import MediaStore
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
+from curator.io.repair import REPAIRS, repair_turns, without_surrogates
 from curator.io.sides import ANSWER_FIELDS, Side
 from curator.schema.check import did_you_mean
 from curator.schema.record import (
@@ -65,12 +66,17 @@ class SourceSettings:
     """Folder that paths of images are relative to, and must lie in; without it the folder of each file."""
     join: str | None = None
     """A side file whose rows join the source's by id: its path from the folder of a file, `{name}` being its name."""
+    repair: tuple[str, ...] = ()
+    """What may be changed, and is said where it was: merge_consecutive, drop_trailing_user, surrogates."""
 
     def __post_init__(self) -> None:
         if not self.name or any(char in self.name for char in "/#!@ \t\n"):
             raise UsageError(f"source name {self.name!r}", hint="letters, digits, - and _; it begins every record's id")
         if self.adapter is not None and self.adapter not in ADAPTERS:
             raise UsageError(f"no adapter {self.adapter!r}", hint=did_you_mean(self.adapter, ADAPTERS))
+        for repair in self.repair:
+            if repair not in REPAIRS:
+                raise UsageError(f"source {self.name}: no repair {repair!r}", hint=did_you_mean(repair, REPAIRS))
         for field, type_ in self.fields.items():
             if not field.isidentifier():
                 raise UsageError(f"--field {field}:{type_}: not a name", hint="letters, digits and _")
@@ -110,12 +116,11 @@ class Built:
     first_offset: int
     text_bytes: int
     adapters: dict[str, int]
+    counts: dict[str, int]
+    """What else to say about the stretch: records by turn issue, by control token, by repair."""
 
     def followed_by(self, other: "Built") -> "Built":
         """This stretch and the one behind it as one."""
-        adapters = dict(self.adapters)
-        for name, count in other.adapters.items():
-            adapters[name] = adapters.get(name, 0) + count
         return Built(
             _joined(self.records, other.records),
             _joined(self.bad, other.bad),
@@ -124,8 +129,14 @@ class Built:
             add_digests(self.bad_ids, other.bad_ids),
             self.first_offset,
             self.text_bytes + other.text_bytes,
-            adapters,
+            sum_counts(self.adapters, other.adapters),
+            sum_counts(self.counts, other.counts),
         )
+
+
+def sum_counts(first: Mapping[str, int], second: Mapping[str, int], times: int = 1) -> dict[str, int]:
+    """First and `times` the second, by name."""
+    return {**first, **{name: first.get(name, 0) + times * count for name, count in second.items()}}
 
 
 def _joined(first: pa.RecordBatch, second: pa.RecordBatch) -> pa.RecordBatch:
@@ -144,6 +155,7 @@ class Found(msgspec.Struct, gc=False):
     declared: dict[str, Any]
     part: int | None = None
     """Its number among the records of a row that holds several."""
+    repaired: list[str] = []
 
 
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -175,7 +187,7 @@ class Builder:
         self._file = file
         self._prefix = f"{source.name}/{file}#"
         self._schema = source.schema()
-        self._chosen: dict[frozenset[str], Adapter] = {}
+        self._chosen: dict[frozenset[str], list[Adapter]] = {}
         self._begun: dict[str, Callable[[Fields], Draft | list[Draft]]] = {}
 
     def build(self, rows: Iterable[RawRow]) -> Iterator[Built]:
@@ -241,6 +253,9 @@ class Builder:
         adapters: dict[str, int],
     ) -> Built:
         ids = [self._id(record) for record in found]
+        counts: dict[str, int] = {}
+        for record in found:
+            look(record.draft, record.repaired, counts)
         return Built(
             self._batch(found, ids),
             self._bad_batch(bad),
@@ -250,6 +265,7 @@ class Builder:
             first_offset,
             text_bytes,
             adapters,
+            counts,
         )
 
     def _id(self, record: Found) -> str:
@@ -262,8 +278,7 @@ class Builder:
         if row.data.count(b"[") + row.data.count(b"{") > MAX_JSON_DEPTH and _nests_deeper(row.data, MAX_JSON_DEPTH):
             raise BadRow(f"nested too deeply: more than {MAX_JSON_DEPTH} levels")
         try:
-            fields = _decoder.decode(row.data)
-            refuse_repeats(row.data, [fields])
+            fields, is_changed = self._decode(row)
             question = fields
             answer = None if self._side is None else self._side.answer(fields)
             if answer is not None:
@@ -279,9 +294,11 @@ class Builder:
                 if any(message.images for message in (*draft.messages, *(draft.rejected or ()))):
                     self._media.resolve(draft)
             if isinstance(drafts, Draft):
-                found = [self._found(row, adapter, fields, drafts)]
+                found = [self._found(row, adapter, fields, drafts, None, is_changed)]
             else:
-                found = [self._found(row, adapter, fields, draft, part) for part, draft in enumerate(drafts)]
+                found = [
+                    self._found(row, adapter, fields, draft, part, is_changed) for part, draft in enumerate(drafts)
+                ]
             if self._side is not None:
                 self._side.count(question)
             return found
@@ -294,12 +311,31 @@ class Builder:
         """The draft's group, as a record has it."""
         return None if draft.group is None else f"{self._prefix}{draft.group}"
 
+    def _decode(self, row: RawRow) -> tuple[dict[str, msgspec.Raw], bool]:
+        """The fields of a row, and whether halves of characters in it were replaced."""
+        data, is_changed = row.data, False
+        if "surrogates" in self.source.repair and b"\\u" in data and _HALF_CHARACTER.search(data):
+            data, num_changed = without_surrogates(data)
+            is_changed = num_changed > 0
+        fields = _decoder.decode(data)
+        refuse_repeats(data, [fields])
+        return fields, is_changed
+
     def _found(
-        self, row: RawRow, adapter: Adapter, fields: Mapping[str, msgspec.Raw], draft: Draft, part: int | None = None
+        self,
+        row: RawRow,
+        adapter: Adapter,
+        fields: Mapping[str, msgspec.Raw],
+        draft: Draft,
+        part: int | None,
+        is_changed: bool,
     ) -> Found:
         declared = self._declared(fields, draft)
         rest = {name: raw_text(raw) for name, raw in fields.items() if name not in draft.used} | draft.left
-        return Found(row, adapter.name, draft, object_text(rest) if rest else None, declared, part)
+        repaired = repair_turns(draft, self.source.repair) if self.source.repair else []
+        if is_changed:
+            repaired = ["surrogates", *repaired]
+        return Found(row, adapter.name, draft, object_text(rest) if rest else None, declared, part, repaired)
 
     @property
     def no_rows(self) -> pa.RecordBatch:
@@ -324,20 +360,18 @@ class Builder:
 
     def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
         names = frozenset(fields)
-        adapter = self._chosen.get(names)
-        if adapter is None:
-            if self.source.adapter is not None:
-                adapter = ADAPTERS[self.source.adapter]
-                if not adapter.takes(names):
-                    raise BadRow(f"not {adapter.name}: fields are {_shown(names)}")
-            else:
-                adapter = next((candidate for candidate in ADAPTERS.values() if candidate.takes(names)), None)
-                if adapter is None:
-                    if names == ANSWER_FIELDS:
-                        raise BadRow("no question: an answer, and no file of questions beside it")
-                    raise BadRow(f"no adapter: fields are {_shown(names)}")
-            self._chosen[names] = adapter
-        return adapter
+        candidates = self._chosen.get(names)
+        if candidates is None:
+            forced = self.source.adapter
+            known = ADAPTERS.values() if forced is None else [ADAPTERS[forced]]
+            candidates = self._chosen[names] = [adapter for adapter in known if adapter.takes(names)]
+        for adapter in candidates:
+            if adapter.fits is None or self.source.adapter is not None or adapter.fits(fields):
+                return adapter
+        if names == ANSWER_FIELDS and self.source.adapter is None:
+            raise BadRow("no question: an answer, and no file of questions beside it")
+        reason = "no adapter" if self.source.adapter is None else f"not {self.source.adapter}"
+        raise BadRow(f"{reason}: fields are {_shown(names)}")
 
     def _declared(self, fields: Mapping[str, msgspec.Raw], draft: Draft) -> dict[str, Any]:
         """Values of the fields a person declared; what does not fit the type stays in extra."""
@@ -352,11 +386,23 @@ class Builder:
             if value is not None:
                 values[name] = value
                 draft.used = (*draft.used, name)
+                draft.form = {**draft.form, "declared": [*draft.form.get("declared", ()), name]}
+                # The digits of a number, where the column would not give them again.
+                if not isinstance(value, str) and msgspec.json.encode(value) != bytes(fields[name]):
+                    numbers = {**draft.form.get("numbers", {}), name: raw_text(fields[name])}
+                    draft.form = {**draft.form, "numbers": numbers}
         return values
 
     def _batch(self, found: list[Found], ids: list[str]) -> pa.RecordBatch:
         drafts = [record.draft for record in found]
-        metadata = [{**record.draft.metadata, **_issues(record.draft), **record.declared} for record in found]
+        metadata = [
+            {
+                **record.draft.metadata,
+                **record.declared,
+                **({"turn_issues": record.draft.issues} if record.draft.issues else {}),
+            }
+            for record in found
+        ]
         names = {name for row in metadata for name in row}
         verifiers = [draft.verifier or (None, None) for draft in drafts]
         given = {
@@ -374,6 +420,9 @@ class Builder:
             "loss_weight": self._array("loss_weight", [draft.loss_weight for draft in drafts]),
             "extra": self._array("extra", [record.extra for record in found]),
             "provenance.adapter": self._array("provenance.adapter", [record.adapter for record in found]),
+            "provenance.edited_by": self._array(
+                "provenance.edited_by", [_edited_by(record.repaired) for record in found]
+            ),
             "provenance.form": self._array(
                 "provenance.form", [msgspec.json.encode(draft.form).decode() for draft in drafts]
             ),
@@ -443,8 +492,21 @@ class Builder:
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)
 
 
-def _issues(draft: Draft) -> dict[str, list[str]]:
-    return {"turn_issues": sorted(set(draft.issues))} if draft.issues else {}
+def look(draft: Draft, repaired: list[str], counts: dict[str, int]) -> None:
+    """Give a draft its issues, sorted, and count what is to be said of it."""
+    issues, tokens = turn_issues(draft.kind, draft.messages, draft.rejected)
+    if issues or draft.issues:
+        draft.issues = tuple(sorted({*issues, *draft.issues}))
+    for name in (
+        *(f"turn issue {issue}" for issue in draft.issues),
+        *(f"control token {token}" for token in tokens),
+        *(f"repaired {repair}" for repair in repaired),
+    ):
+        counts[name] = counts.get(name, 0) + 1
+
+
+def _edited_by(repaired: list[str]) -> str | None:
+    return ",".join(f"repair.{name}" for name in repaired) or None
 
 
 def message_lists(rows: list[list[Message] | None]) -> pa.ListArray:

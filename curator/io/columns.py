@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from curator.io.adapters.base import BadRow
 from curator.io.blocks import RawBlock
-from curator.io.build import Builder, Built, Found
+from curator.io.build import Builder, Built, Found, look, sum_counts
 from curator.io.hashes import digest_ids, hash_contents, read_only
 from curator.io.raw import RawRow
 from curator.kernels import json_rows as kernel
@@ -34,12 +34,12 @@ _ASKS = {
     "function": kernel.OPEN,
     "function_call": kernel.OPEN | kernel.JSON,
     "role": kernel.LITERAL,
-    "from": kernel.LITERAL,
+    "from": kernel.LITERAL | kernel.FROM,
     "type": kernel.LITERAL,
     "weight": kernel.LITERAL,
     "arguments": kernel.JSON,
     "tools": kernel.JSON,
-    "value": kernel.JSON,
+    "value": kernel.VALUE,
     "id": kernel.ID,
     "tool_call_id": kernel.ID,
 }
@@ -57,6 +57,8 @@ class Plan:
     """How rows of one shape become records."""
 
     adapter: str
+    counts: dict[str, int]
+    """What is to be said of each such row (`Built.counts`)."""
     columns: dict[str, Cell]
     """Text columns of the record by dotted path; others are null."""
     constants: dict[str, Any]
@@ -165,11 +167,13 @@ class ColumnBuilder:
         records = self._records(block, rows, plans)
         numbers, counts = np.unique(plans, return_counts=True)
         adapters: dict[str, int] = {}
+        notes: dict[str, int] = {}
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            name = self._plans[number].adapter
-            adapters[name] = adapters.get(name, 0) + count
+            plan = self._plans[number]
+            adapters = sum_counts(adapters, {plan.adapter: 1}, count)
+            notes = sum_counts(notes, plan.counts, count)
         ids = digest_ids(records.column("id"))
-        return Built(records, self._builder.no_rows, len(rows), ids, 0, block.first_offset, 0, adapters)
+        return Built(records, self._builder.no_rows, len(rows), ids, 0, block.first_offset, 0, adapters, notes)
 
     def _choose(self, block: RawBlock) -> np.ndarray:
         """The number of each row's plan, -1 for the general path."""
@@ -195,18 +199,20 @@ class ColumnBuilder:
         """The number of a new plan for the shape of this row, -1 when the adapter looks at more than shapes."""
         tokens = self._tokens
         span = slice(int(tokens.first[row]), int(tokens.first[row + 1]))
-        probe = Probe(
-            block.data, int(block.starts[row]), int(block.ends[row]),
-            tokens.pos[span], tokens.end[span], tokens.kinds[span],
-        )  # fmt: skip
-        try:
-            found = self._builder.read(RawRow(0, 0, probe.text))
-        except BadRow:
-            return -1
-        if len(found) != 1 or found[0].part is not None or not self._builder.reads_by_shape(found[0].adapter):
-            return -1
-        plan = probe.plan(found[0], self._builder.group_of(found[0].draft))
-        if plan is None:
+        row_tokens = tokens.pos[span], tokens.end[span], tokens.kinds[span]
+        plans = []
+        # Of two lengths, so that nothing that is measured in a text passes for a constant.
+        for word in ("Curator{:05d}Probe", "Another{:09d}CuratorProbe"):
+            probe = Probe(block.data, int(block.starts[row]), int(block.ends[row]), *row_tokens, word)
+            try:
+                found = self._builder.read(RawRow(0, 0, probe.text))
+            except BadRow:
+                return -1
+            if len(found) != 1 or found[0].part is not None or not self._builder.reads_by_shape(found[0].adapter):
+                return -1
+            plans.append(probe.plan(found[0], self._builder.group_of(found[0].draft)))
+        plan = plans[0]
+        if plan is None or plan != plans[1]:
             return -1
         self._plans.append(plan)
         self._programs.clear()
@@ -335,9 +341,16 @@ class Probe:
     """A row with marks for texts, and what became of the marks."""
 
     def __init__(
-        self, data: np.ndarray, start: int, stop: int, pos: np.ndarray, end: np.ndarray, kinds: np.ndarray
+        self,
+        data: np.ndarray,
+        start: int,
+        stop: int,
+        pos: np.ndarray,
+        end: np.ndarray,
+        kinds: np.ndarray,
+        word: str,
     ) -> None:
-        """The row is `data[start:stop]`; its tokens are given."""
+        """The row is `data[start:stop]`; its tokens are given. `word` with a token's number is a mark."""
         self._kinds = kinds
         self._marks: dict[int, str] = {}
         """Token to the mark in its place."""
@@ -363,7 +376,7 @@ class Probe:
             if kind in (kernel.OBJECT, kernel.LIST):
                 begun.append((token, stop_at, size))
                 continue
-            mark = _mark(kind, token)
+            mark = _mark(kind, word.format(token), len(word) * 10_000_000 + token)
             if kind == kernel.ID_TEXT:
                 mark = ids.setdefault(data[begin:stop_at].tobytes(), mark or "")
             if mark is None:
@@ -381,6 +394,7 @@ class Probe:
         draft = found.draft
         if (
             draft.rejected is not None
+            or found.repaired
             or draft.loss_weight is not None
             or any(message.wrap is not None or message.images is not None for message in draft.messages)
         ):
@@ -397,7 +411,10 @@ class Probe:
             "provenance.form": msgspec.json.encode(draft.form).decode(),
         }
         constants: dict[str, Any] = {}
-        for name, value in {**draft.metadata, **found.declared}.items():
+        counts: dict[str, int] = {}
+        look(draft, found.repaired, counts)
+        issues = {"turn_issues": draft.issues} if draft.issues else {}
+        for name, value in {**draft.metadata, **found.declared, **issues}.items():
             if isinstance(value, str):
                 texts[f"metadata.{name}"] = value
             else:
@@ -410,7 +427,7 @@ class Probe:
             return None
         unbroken = {token for cell in messages["content"] for code, token, _ in cell[:-1] if code == kernel.PUT_TEXT}
         weights = [message.weight for message in draft.messages]
-        return Plan(found.adapter, columns, constants, messages, weights, tuple(sorted(unbroken)))
+        return Plan(found.adapter, counts, columns, constants, messages, weights, tuple(sorted(unbroken)))
 
     def _cell(self, column: str, text: str | None) -> Cell:
         """The operations that write this text of the probe from the tokens of any row."""
@@ -451,21 +468,29 @@ class Probe:
 
 
 _TEXTS = frozenset(
-    (kernel.TEXT, kernel.ID_TEXT, kernel.JSON_OBJECT_TEXT, kernel.JSON_LIST_TEXT, kernel.JSON_SCALAR_TEXT)
+    (
+        kernel.TEXT,
+        kernel.ID_TEXT,
+        kernel.JSON_OBJECT_TEXT,
+        kernel.JSON_LIST_TEXT,
+        kernel.JSON_SCALAR_TEXT,
+        kernel.CALL_TEXT,
+    )
 )
 
 
-def _mark(kind: int, token: int) -> str | None:
+def _mark(kind: int, word: str, number: int) -> str | None:
     """What stands for a value: of its kind, and found nowhere else."""
-    word = f"Curator{token:05d}Probe"
     if kind in (kernel.TEXT, kernel.ID_TEXT):
         return word
     if kind in (kernel.OPAQUE_OBJECT, kernel.JSON_OBJECT_TEXT):
         return f'{{"{word}":0}}'
+    if kind == kernel.CALL_TEXT:
+        return f'{{"name":"{word}"}}'
     if kind in (kernel.OPAQUE_LIST, kernel.JSON_LIST_TEXT):
         return f'["{word}"]'
     if kind in (kernel.NUMBER, kernel.JSON_SCALAR_TEXT):
-        return f"9{token:05d}0000000{token:05d}9"
+        return f"9{number}8"
     return None
 
 

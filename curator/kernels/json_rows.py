@@ -22,16 +22,25 @@ LITERAL_TEXT, LITERAL_NUMBER = 15, 16
 """Their characters are part of the shape."""
 ID_TEXT = 17
 """Part of the shape is which ids of a row are equal, not what they are."""
+CALL_TEXT = 18
+"""The JSON text of a call: an object with a `name`, without `id` and `function`, and no text for `arguments`."""
 
 # What a key asks for.
-OPEN, LITERAL, JSON, ID = 1, 2, 4, 8
+OPEN, LITERAL, JSON, ID, FROM, VALUE = 1, 2, 4, 8, 16, 32
+"""FROM and VALUE: the value is the text of a call when the other says that a call speaks."""
 
 ESCAPED, BREAK = 1, 2
 """Flags of a text: it holds a backslash; it holds an empty line (two line feeds in a row) or ends in a line feed."""
 
 _ODD, _BLANK = 64, 128
+_UNSURE = -2
+"""Of a value: JSON, perhaps, but with a text that only the general path can judge."""
+_MAX_NUMBER = 200
 _MAX_KEYS, _MAX_OPEN, _MAX_IDS, _MAX_LITERAL = 64, 8, 64, 24
 _WORDS = np.frombuffer(b"truefalsenull", np.uint8)
+_NAME, _ARGUMENTS = np.frombuffer(b"name", np.uint8), np.frombuffer(b"arguments", np.uint8)
+_ID, _FUNCTION = np.frombuffer(b"id", np.uint8), np.frombuffer(b"function", np.uint8)
+_CALL_NAMES = np.frombuffer(b"function_call", np.uint8), np.frombuffer(b"tool_call", np.uint8)
 _FNV, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 
@@ -283,7 +292,8 @@ def _digits(data: np.ndarray, position: int, limit: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _number(data: np.ndarray, position: int, limit: int) -> int:
-    """Where the number that begins here ends, -1 when it is none."""
+    """Where the number that begins here ends, -1 when it is none, or one that may be beyond any float."""
+    begin = position
     if position < limit and data[position] == 45:
         position += 1
     if position >= limit:
@@ -305,10 +315,10 @@ def _number(data: np.ndarray, position: int, limit: int) -> int:
         if position < limit and (data[position] == 43 or data[position] == 45):
             position += 1
         end = _digits(data, position, limit)
-        if end == position:
+        if end == position or end > position + 2:
             return -1
         position = end
-    return position
+    return position if position - begin <= _MAX_NUMBER else -1
 
 
 @njit(cache=True, nogil=True)
@@ -334,8 +344,10 @@ def _skip(
     lead_words: np.ndarray,
     marks: np.ndarray,
     mark_starts: np.ndarray,
+    is_strict: bool,
 ) -> int:
-    """Where the JSON value that begins here ends, -1 when it is none or nests deeper than 60."""
+    """Where the JSON value that begins here ends, -1 when it is none or nests deeper than 60; when strict, `_UNSURE`
+    when a text in it is odd."""
     depth = 0
     objects = np.uint64(0)  # one bit a level: 1 for an object
     while True:
@@ -346,9 +358,11 @@ def _skip(
         byte = data[position]
         opened = False
         if byte == 34:
-            end, _ = _string(data, position + 1, limit, classes, lead_words, marks, mark_starts)
+            end, found = _string(data, position + 1, limit, classes, lead_words, marks, mark_starts)
             if end < 0:
                 return -1
+            if is_strict and found & _ODD:
+                return _UNSURE
             position = end + 1
         elif byte == 123 or byte == 91:
             is_object = byte == 123
@@ -392,9 +406,11 @@ def _skip(
             position = _white(data, position, limit)
             if position >= limit or data[position] != 34:
                 return -1
-            end, _ = _string(data, position + 1, limit, classes, lead_words, marks, mark_starts)
+            end, found = _string(data, position + 1, limit, classes, lead_words, marks, mark_starts)
             if end < 0:
                 return -1
+            if is_strict and found & _ODD:
+                return _UNSURE
             position = _white(data, end + 1, limit)
             if position >= limit or data[position] != 58:
                 return -1
@@ -470,18 +486,72 @@ def _json_kind(
     marks: np.ndarray,
     mark_starts: np.ndarray,
     scratch: np.ndarray,
+    is_call: bool,
 ) -> int:
-    """TEXT, or which kind of JSON the characters of a valid string are."""
+    """TEXT, or which kind of JSON the characters of a valid string are; -1 when that is for the general path to say."""
     size = _unescape(data, begin, end, scratch, 0)
     first = _white(scratch, 0, size)
     if first == size:
         return TEXT
-    stop = _skip(scratch, first, size, classes, lead_words, marks, mark_starts)
+    stop = _skip(scratch, first, size, classes, lead_words, marks, mark_starts, True)
+    if stop == _UNSURE:
+        return -1
     if stop < 0 or _white(scratch, stop, size) != size:
-        return TEXT
+        # A number that is too long for `_number` is JSON after all.
+        return -1 if stop < 0 and (scratch[first] == 45 or 48 <= scratch[first] <= 57) else TEXT
     if scratch[first] == 123:
+        if is_call:
+            return _call_kind(scratch, first, stop, classes, lead_words, marks, mark_starts)
         return JSON_OBJECT_TEXT
+    if is_call:
+        return -1
     return JSON_LIST_TEXT if scratch[first] == 91 else JSON_SCALAR_TEXT
+
+
+@njit(cache=True, nogil=True)
+def _is_key(data: np.ndarray, begin: int, end: int, name: np.ndarray) -> bool:
+    if end - begin != name.shape[0]:
+        return False
+    for index in range(end - begin):
+        if data[begin + index] != name[index]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _call_kind(
+    data: np.ndarray,
+    begin: int,
+    end: int,
+    classes: np.ndarray,
+    lead_words: np.ndarray,
+    marks: np.ndarray,
+    mark_starts: np.ndarray,
+) -> int:
+    """CALL_TEXT for a valid object that is a plain call, -1 for any other."""
+    position = _white(data, begin + 1, end)
+    num_names = num_arguments = 0
+    while data[position] != 125:
+        stop, found = _string(data, position + 1, end, classes, lead_words, marks, mark_starts)
+        if found & ESCAPED:
+            return -1
+        is_name = _is_key(data, position + 1, stop, _NAME)
+        is_arguments = _is_key(data, position + 1, stop, _ARGUMENTS)
+        if _is_key(data, position + 1, stop, _ID) or _is_key(data, position + 1, stop, _FUNCTION):
+            return -1
+        position = _white(data, _white(data, stop + 1, end) + 1, end)
+        if is_name:
+            num_names += 1
+            if data[position] != 34 or data[position + 1] == 34:
+                return -1
+        if is_arguments:
+            num_arguments += 1
+            if data[position] == 34:
+                return -1
+        position = _white(data, _skip(data, position, end, classes, lead_words, marks, mark_starts, False), end)
+        if data[position] == 44:
+            position = _white(data, position + 1, end)
+    return CALL_TEXT if num_names == 1 and num_arguments <= 1 else -1
 
 
 @njit(cache=True, nogil=True)
@@ -520,6 +590,8 @@ def scan_rows(
     open_keys = np.empty((_MAX_OPEN, _MAX_KEYS), np.uint64)
     num_keys = np.zeros(_MAX_OPEN, np.int64)
     open_token = np.zeros(_MAX_OPEN, np.int64)
+    # Of an open object: whether a call speaks (1), or a value has come before anyone said so (2).
+    speaker = np.zeros(_MAX_OPEN, np.int64)
     id_pos, id_end = np.empty(_MAX_IDS, np.int64), np.empty(_MAX_IDS, np.int64)
     row_tokens[0] = 0
     for row in range(starts.shape[0]):
@@ -563,6 +635,14 @@ def scan_rows(
                         break
                     kind = LITERAL_TEXT
                     shape = (shape ^ hash_bytes(data, position + 1, stop)) * _PRIME
+                    if asks & FROM:
+                        is_call = _is_key(data, position + 1, stop, _CALL_NAMES[0]) or _is_key(
+                            data, position + 1, stop, _CALL_NAMES[1]
+                        )
+                        if is_call and speaker[depth] == 2:
+                            odd = True
+                            break
+                        speaker[depth] = is_call
                 elif asks & ID and depth > 0:
                     kind = ID_TEXT
                     number = 0
@@ -584,8 +664,15 @@ def scan_rows(
                         id_pos[num_ids], id_end[num_ids] = position + 1, stop
                         num_ids += 1
                     shape = (shape ^ np.uint64(number + 1)) * _PRIME
-                elif asks & JSON:
-                    kind = _json_kind(data, position + 1, stop, classes, lead_words, marks, mark_starts, scratch)
+                elif asks & JSON or asks & VALUE and speaker[depth] == 1:
+                    kind = _json_kind(
+                        data, position + 1, stop, classes, lead_words, marks, mark_starts, scratch, asks & VALUE != 0
+                    )
+                    if kind < 0:
+                        odd = True
+                        break
+                if asks & VALUE and speaker[depth] == 0:
+                    speaker[depth] = 2
                 if kind != EMPTY_TEXT and _is_blank(data, position + 1, stop):
                     odd = True
                     break
@@ -609,10 +696,11 @@ def scan_rows(
                     depth += 1
                     open_token[depth] = token
                     num_keys[depth] = 0
+                    speaker[depth] = 0
                     opened = True
                     position = inner
                 else:
-                    stop = _skip(data, position, limit, classes, lead_words, marks, mark_starts)
+                    stop = _skip(data, position, limit, classes, lead_words, marks, mark_starts, depth > 0)
                     if stop < 0:
                         odd = True
                         break

@@ -39,10 +39,13 @@ class Source:
     """Folder that paths of images are relative to, and must lie in; without it the folder of each file."""
     join: str | None = None
     """A side file whose rows join the source's by id: its path from the folder of a file, `{name}` being its name."""
+    repair: list[str] = field(default_factory=list)
+    """What may be changed, and is said where it was: merge_consecutive, drop_trailing_user, surrogates."""
 
     def settings(self) -> SourceSettings:
         values = asdict(self)
         del values["path"]
+        values["repair"] = tuple(self.repair)
         return SourceSettings(**values)
 
     def patterns(self, root: str) -> list[str]:

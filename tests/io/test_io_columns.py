@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from curator.io.adapters.base import TRACE_MARKS
 from curator.io.blocks import Lines, RawBlock
 from curator.io.build import Builder, Built, SourceSettings
 from curator.io.columns import ColumnBuilder
+from curator.io.issues import CONTROL_TOKENS, MARKS
 from curator.io.raw import RawReader, RawRow
 from curator.schema.record import add_digests
 
@@ -195,3 +197,9 @@ def test_lines_are_those_of_the_row_reader(tmp_path: Path) -> None:
             rows = list(reader.rows())
             expected = rows, reader.blank_lines, reader.byte_order_marks
         assert _line_rows(path.read_bytes(), random.randrange(1, 3000), 2000) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.from_regex(CONTROL_TOKENS, fullmatch=True) | st.sampled_from([m for pair in TRACE_MARKS for m in pair]))
+def test_every_control_token_and_trace_has_a_mark(token: str) -> None:
+    assert any(mark in token for mark in MARKS)

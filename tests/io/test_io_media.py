@@ -16,7 +16,8 @@ from record_samples import files_of, ingested, passed, quarantine_of, rows_of, w
 
 from curator.errors import CuratorError
 from curator.io import media
-from curator.io.adapters.images import all_images, marked, parts_text, with_data
+from curator.io.adapters.images import all_images, marked, with_data
+from curator.io.adapters.parts import parts_text as text_of_parts
 from curator.io.manifest import Manifest
 from curator.io.media import MediaStore, media_name, mime_of
 from curator.pipeline.inspect.check import check
@@ -28,6 +29,11 @@ from curator.stages.catalog import build_stage
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(90))
 JPG = b"\xff\xd8\xff\xe0" + bytes(range(80))
 TINY = b"GIF89a"
+
+
+def parts_text(content: str, parts: Any, media: Any) -> str:
+    message = {"content": content, "wrap": None, "reasoning": None, "tool_calls": None}
+    return with_data(text_of_parts(message, parts), media)
 
 
 def sha(data: bytes) -> str:

@@ -17,9 +17,10 @@ from curator.io.adapters.base import (
     raw_text,
     rows_of,
     text_of,
+    turns_form,
     value_of,
 )
-from curator.io.adapters.openai import message_of
+from curator.io.adapters.openai import MESSAGE_NAMES, message_of
 
 _lists = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -44,9 +45,9 @@ def _turns(fields: Fields) -> tuple[list[Message], dict[str, object]]:
         form[_QUESTION] = "turns"
     elif len(groups) != 1:
         form[_QUESTION] = [len(group) for group in groups]
-    if unusual := {str(index): how for index, (_, how) in enumerate(pairs) if how}:
-        form["turns"] = unusual
-    return [message for message, _ in pairs], form
+    messages = [message for message, _, _ in pairs]
+    names, forms = [name for _, name, _ in pairs], [how for _, _, how in pairs]
+    return messages, {**form, **turns_form(messages, names, forms, MESSAGE_NAMES)}
 
 
 def _verifier(raw: msgspec.Raw) -> tuple[str, str]:

@@ -26,15 +26,13 @@ from curator.io.adapters.base import (
     Message,
     fields_of,
     kind_of,
-    rows_of,
     text_of,
     value_of,
 )
 
 MARK = "<image>"
 FIELDS = ("images", "image")
-_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
-_IMAGE_PARTS = frozenset({"image", "image_url", "input_image"})
+IMAGE_PARTS = frozenset({"image", "image_url", "input_image"})
 _SOURCES = ("image_url", "image", "source", "value", "url", "path", "base64", "data", "bytes")
 
 _list = msgspec.json.Decoder(list[msgspec.Raw])
@@ -121,60 +119,9 @@ def _references(raw: msgspec.Raw) -> list[Reference] | None:
     return found
 
 
-# --- parts of a turn ------------------------------------------------------------------------------------------------
-
-
-def is_parts(raw: msgspec.Raw) -> bool:
-    """Whether a content is a list of parts with an image among them, or of parts that all are text."""
-    if kind_of(raw) != "list":
-        return False
-    items = _list.decode(raw)
-    if not items or any(kind_of(item) != "object" for item in items):
-        return False
-    parts = rows_of(raw, "content")
-    return any(_type_of(part) in _IMAGE_PARTS for part in parts) or all(_text_name(part) for part in parts)
-
-
-def _text_name(part: Fields) -> str | None:
-    """The field that holds the text of a text part; None when the part is none."""
-    if _type_of(part) not in _TEXT_PARTS:
-        return None
-    return next((name for name in ("text", "value") if name in part and kind_of(part[name]) == "text"), None)
-
-
-def _type_of(part: Fields) -> str | None:
-    return text_of(part, "type", required=False) if "type" in part and kind_of(part["type"]) == "text" else None
-
-
-def content_of(raw: msgspec.Raw) -> tuple[str | None, list[Image], list[object]]:
-    """The text of a list of parts, its images with their places, and the parts without text and data.
-
-    A part of the last list is a number (characters of a part `{"type": "text", "text": ...}`), an object (a text part
-    that is written in another way) or the JSON text of an image part. Raises BadRow for parts that are neither.
-    """
-    texts: list[str] = []
-    images: list[Image] = []
-    kept: list[object] = []
-    offset = 0
-    for item, part in zip(_list.decode(raw), rows_of(raw, "content"), strict=True):
-        type_ = _type_of(part)
-        if type_ in _IMAGE_PARTS:
-            reference = _from_object({name: value for name, value in part.items() if name != "type"})
-            images.append(reference.image(offset))
-            kept.append({"image": msgspec.Raw(without_data(bytes(item), [reference]))})
-            continue
-        name = _text_name(part)
-        if name is None:
-            raise BadRow(f"unknown part of a content: {type_ or 'without a type'}")
-        text = text_of(part, name) or ""
-        texts.append(text)
-        offset += len(text.encode())
-        if list(part) == ["type", "text"] and type_ == "text":
-            kept.append(len(text))
-        else:
-            rest = {key: msgspec.Raw(bytes(value)) for key, value in part.items() if key != name}
-            kept.append({"chars": len(text), "text": name, "keys": list(part), "rest": rest})
-    return "".join(texts), images, kept
+def reference_of(part: Fields) -> Reference:
+    """The image of a part of a content."""
+    return _from_object({name: value for name, value in part.items() if name != "type"})
 
 
 # --- images of a row ------------------------------------------------------------------------------------------------
@@ -248,24 +195,20 @@ def marked(content: str, images: Sequence[Image], mark: str = MARK) -> str:
     return mark.join(piece.decode() for piece in [*pieces, data[start:]])
 
 
-def parts_text(content: str, kept: Sequence[Any], media: Callable[[str], bytes]) -> str:
-    """The JSON text of a list of parts; `media` gives the bytes of a stored image by its digest."""
-    start = 0
-    parts = []
-    for part in kept:
-        if isinstance(part, Mapping) and "image" in part:
-            parts.append(with_data(msgspec.json.encode(part["image"]).decode(), media))
-            continue
-        chars = part if isinstance(part, int) else part["chars"]
-        text = msgspec.json.encode(content[start : start + chars]).decode()
-        start += chars
-        if isinstance(part, int):
-            parts.append(f'{{"type":"text","text":{text}}}')
-        else:
-            own = {key: msgspec.json.encode(value).decode() for key, value in part["rest"].items()}
-            values = [f"{msgspec.json.encode(key).decode()}:{own.get(key, text)}" for key in part["keys"]]
-            parts.append("{" + ",".join(values) + "}")
-    return "[" + ",".join(parts) + "]"
+def with_marks(record: Mapping[str, Any], form: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record with marks for its images in the texts that they were lifted from."""
+    mark = form.get("images", {}).get("mark")
+    if mark is None:
+        return record
+    turns = {}
+    for side in ("messages", "rejected"):
+        turns[side] = record[side] and [
+            {**turn, "content": marked(turn["content"] or "", images, mark)}
+            if (images := all_images(form, side, number, turn["images"]))
+            else turn
+            for number, turn in enumerate(record[side])
+        ]
+    return {**record, **turns}
 
 
 def with_data(text: str, media: Callable[[str], bytes]) -> str:

@@ -44,7 +44,7 @@ _node = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _role(name: str | None) -> str:
-    return "user" if name == "prompter" else role_of(name)
+    return "user" if name == "prompter" else role_of(name or "")
 
 
 def _message(fields: Fields) -> Message:
