@@ -31,6 +31,11 @@ JPG = b"\xff\xd8\xff\xe0" + bytes(range(80))
 TINY = b"GIF89a"
 
 
+def others(record: Any) -> list[str]:
+    """The issues but for the one that tells of a literal `<image>`, which steers models."""
+    return [issue for issue in record["metadata"]["turn_issues"] or [] if issue != "control_token"]
+
+
 def parts_text(content: str, parts: Any, media: Any) -> str:
     message = {"content": content, "wrap": None, "reasoning": None, "tool_calls": None}
     return with_data(text_of_parts(message, parts), media)
@@ -116,7 +121,7 @@ def test_a_part_is_an_image_at_its_place(
     kept = form(record)["turns"]["0"]["parts"]
     back = parts_text("Grüße, see?", kept, {sha(data): data for data in files.values()}.__getitem__)
     assert json.dumps(json.loads(back)) == json.dumps(content)
-    assert len(record["provenance"]["form"]) < 500
+    assert len(record["provenance"]["form"]) < 600
 
 
 def test_a_content_of_images_alone_is_empty(read: Callable[..., list[Any]]) -> None:
@@ -147,7 +152,7 @@ def test_images_of_a_field_stand_where_the_turns_say(
     (record,) = read(row)
     assert record["messages"][0]["content"] == texts
     assert images(record) == places
-    assert record["metadata"]["turn_issues"] is None
+    assert others(record) == []
     name = form(record)["images"]["field"]
     extra = with_data(record["extra"], {sha(PNG): PNG}.__getitem__)
     assert json.loads(extra) == {name: row[name]}
@@ -169,7 +174,7 @@ def test_images_of_a_field_stand_where_the_turns_say(
         (user("none", images=["a.png"]), ["image_unplaced"]),
         (llava("<image>", image=["a.png", "a.png"]), ["image_unplaced"]),
         (user("<image>", images=5), None),
-        (user("<image>", images=[{"width": [1]}]), ["image_missing"]),
+        (user("<image>", images=[{"width": [1]}]), ["empty_prompt", "image_missing"]),
         (user("<IMAGE> <image >", images=["a.png"]), ["image_unplaced"]),
     ],
 )
@@ -178,9 +183,9 @@ def test_the_word_image_in_a_text_is_text(
 ) -> None:
     (record,) = read(row)
     text = (row.get("messages") or row.get("conversations"))[0]
-    if issues != ["image_missing"]:
+    if "image_missing" not in (issues or ()):
         assert record["messages"][0]["content"] == text.get("content", text.get("value"))
-    assert not images(record) and record["metadata"]["turn_issues"] == issues
+    assert not images(record) and others(record) == (issues or [])
     rest = {key: value for key, value in row.items() if key not in ("messages", "conversations")}
     assert json.loads(record["extra"] or "{}") == rest
     assert not (tmp_path / "out/media").exists() and "images" not in Manifest.read(tmp_path / "out").extra
@@ -239,24 +244,20 @@ def test_paths_may_be_relative_to_a_folder_of_images(tmp_path: Path, read: Calla
     ]
     records = read(*rows, image_root=str(pictures))
     assert [images(record) for record in records] == [[(*B, 0)], [(*B, 0)], []]
-    assert records[2]["metadata"]["turn_issues"] == ["image_refused"]
+    assert records[2]["metadata"]["turn_issues"] == ["empty_prompt", "image_refused"]
 
 
-@pytest.mark.parametrize(
-    ("part", "reason"),
-    [
-        ({"type": "audio", "audio": "x"}, "unknown part of a content: audio"),
-        ({"text": "x"}, "unknown part of a content: without a type"),
-        ({"type": "text"}, "unknown part of a content: text"),
-        ({"type": "image", "image": 5}, "wrong type: image of an image is number, expected text"),
-    ],
-)
-def test_a_part_of_no_known_kind_is_told(
-    tmp_path: Path, read: Callable[..., list[Any]], part: Any, reason: str
-) -> None:
-    read(user("x"), user([{"type": "image", "path": "a.png"}, part]))
-    assert [row["reason"] for row in quarantine_of(tmp_path / "out")] == [reason]
-    assert not (tmp_path / "out/media").exists()
+@pytest.mark.parametrize("part", [{"type": "audio", "audio": "x"}, {"text": "x"}, {"type": "text"}])
+def test_a_part_of_no_known_kind_stays_beside_the_record(read: Callable[..., list[Any]], part: Any) -> None:
+    (record,) = read(user([{"type": "image", "path": "a.png"}, part]))
+    assert record["metadata"]["turn_issues"] == ["unread_part"]
+    assert json.loads(form(record)["turns"]["0"]["parts"][1]["part"]) == part
+
+
+def test_an_image_of_a_wrong_kind_is_told(tmp_path: Path, read: Callable[..., list[Any]]) -> None:
+    read(user("x"), user([{"type": "image", "image": 5}]))
+    reasons = [row["reason"] for row in quarantine_of(tmp_path / "out")]
+    assert reasons == ["wrong type: image of an image is number, expected text"]
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,11 @@ def messages_of(fields: Fields, name: str) -> tuple[list[Message], dict[str, Any
 def has_unread_part(form: Mapping[str, Any]) -> bool:
     """Whether the form of some turns holds a part that found no place in the messages."""
     turns = form.get("turns", {}).values()
-    return any(isinstance(part, Mapping) and "part" in part for turn in turns for part in turn.get("parts", ()))
+    return any(
+        isinstance(part, Mapping) and "part" in part and "is" not in part
+        for turn in turns
+        for part in turn.get("parts", ())
+    )
 
 
 def message_text(message: Mapping[str, Any], index: int, form: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ def content_of(raw: msgspec.Raw) -> tuple[str | None, list[Image], list[Any]]:
         texts.append(text)
         offset += len(text.encode())
         kept.append(_without_text(part, name, len(text)))
-    return ("".join(texts) if texts else None), images, kept
+    return ("".join(texts) if texts or images else None), images, kept
 
 
 def take_parts(message: Message, raw: msgspec.Raw) -> list[Any]:
