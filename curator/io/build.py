@@ -126,7 +126,7 @@ class Builder:
         self._file = file
         self._prefix = f"{source.name}/{file}#"
         self._schema = source.schema()
-        self._chosen: dict[frozenset[str], Adapter] = {}
+        self._chosen: dict[frozenset[str], list[Adapter]] = {}
 
     def build(self, rows: Iterable[RawRow]) -> Iterator[Built]:
         """Stretches of at most 2,048 rows, 64 MiB and one shard of the input each."""
@@ -202,18 +202,16 @@ class Builder:
 
     def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
         names = frozenset(fields)
-        adapter = self._chosen.get(names)
-        if adapter is None:
-            if self._source.adapter is not None:
-                adapter = ADAPTERS[self._source.adapter]
-                if not adapter.takes(names):
-                    raise BadRow(f"not {adapter.name}: fields are {_shown(names)}")
-            else:
-                adapter = next((candidate for candidate in ADAPTERS.values() if candidate.takes(names)), None)
-                if adapter is None:
-                    raise BadRow(f"no adapter: fields are {_shown(names)}")
-            self._chosen[names] = adapter
-        return adapter
+        candidates = self._chosen.get(names)
+        if candidates is None:
+            forced = self._source.adapter
+            known = ADAPTERS.values() if forced is None else [ADAPTERS[forced]]
+            candidates = self._chosen[names] = [adapter for adapter in known if adapter.takes(names)]
+        for adapter in candidates:
+            if adapter.fits is None or self._source.adapter is not None or adapter.fits(fields):
+                return adapter
+        reason = "no adapter" if self._source.adapter is None else f"not {self._source.adapter}"
+        raise BadRow(f"{reason}: fields are {_shown(names)}")
 
     def _declared(self, fields: Mapping[str, msgspec.Raw], draft: Draft) -> dict[str, Any]:
         """Values of the fields a person declared; what does not fit the type stays in extra."""
@@ -238,7 +236,10 @@ class Builder:
         metadata = [{**constant, **record.draft.metadata, **record.declared} for record in found]
         metadata_type = schema.field("metadata").type
         provenance_type = schema.field("provenance").type
-        groups = [None if draft.group is None else f"{self._prefix}{draft.group}" for draft in drafts]
+        groups = [
+            None if record.draft.group is None else f"{self._prefix}{record.draft.group or record.row.row}"
+            for record in found
+        ]
         verifiers = [None if draft.verifier is None else _verifier(draft.verifier) for draft in drafts]
 
         def repeated(value: Any, type_: pa.DataType) -> pa.Array:

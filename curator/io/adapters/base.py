@@ -12,6 +12,10 @@ Fields = Mapping[str, msgspec.Raw]
 """A raw row: top-level field to its JSON text as it came."""
 
 
+OF_ROW = ""
+"""The group of a row's own records: an adapter does not know which row it reads."""
+
+
 class BadRow(Exception):
     """The row cannot become a record; the text is `reason: detail` and goes to quarantine with the row."""
 
@@ -36,7 +40,8 @@ class Draft(msgspec.Struct, gc=False):
     messages: list[Message]
     kind: str = "sft"
     group: str | None = None
-    """Ties the records of one prompt, ranking or tree; the builder puts `<source>/<file>#` in front."""
+    """Ties the records of one prompt, ranking or tree; the builder puts `<source>/<file>#` in front. `OF_ROW` is the
+    row's number."""
     tools: str | None = None
     rejected: list[Message] | None = None
     verifier: tuple[str, str] | None = None
@@ -61,6 +66,10 @@ class Adapter:
     """A row may hold several records (a ranking, a tree): they get the ids `#row.0`, `#row.1`, ..."""
     example: str
     """A smallest raw row, for help and tests."""
+    fits: Callable[[Fields], bool] | None = None
+    """Asked after `takes` where names do not tell a family; it looks at values."""
+    restore: Callable[[Mapping[str, Any]], str] | None = None
+    """The JSON text of the source object, from a record."""
 
 
 _text_or_null = msgspec.json.Decoder(str | None)
