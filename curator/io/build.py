@@ -12,6 +12,7 @@ import pyarrow as pa
 from curator.errors import UsageError
 from curator.io.adapters import ADAPTERS
 from curator.io.adapters.base import Adapter, BadRow, Draft, Message, object_text, raw_text, refuse_repeats
+from curator.io.adapters.texts import BARE
 from curator.io.dataset import BATCH_BYTES
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
 from curator.schema.check import did_you_mean
@@ -179,8 +180,7 @@ class Builder:
         if row.data.count(b"[") + row.data.count(b"{") > MAX_JSON_DEPTH and _nests_deeper(row.data, MAX_JSON_DEPTH):
             raise BadRow(f"nested too deeply: more than {MAX_JSON_DEPTH} levels")
         try:
-            fields = _decoder.decode(row.data)
-            refuse_repeats(row.data, [fields])
+            fields = _fields_of(row.data)
             adapter = self._adapter(fields)
             drafts = adapter.convert(fields)
             if isinstance(drafts, Draft):
@@ -317,6 +317,17 @@ def message_lists(rows: list[list[Message] | None]) -> pa.ListArray:
     return pa.ListArray.from_arrays(
         offsets, values, type=pa.list_(MESSAGE_TYPE), mask=pa.array(nulls) if nulls.any() else None
     )
+
+
+def _fields_of(data: bytes) -> Mapping[str, msgspec.Raw]:
+    """The fields of a raw row; a row that is a text has one, under a name of its own."""
+    if data[:1] == b'"':
+        if data[1:].lstrip()[:1] in (b"{", b"["):
+            raise BadRow("wrong type: the row is a text that holds JSON, not an object")
+        return {BARE: msgspec.Raw(data)}
+    fields = _decoder.decode(data)
+    refuse_repeats(data, [fields])
+    return fields
 
 
 def _shown(names: Iterable[str]) -> str:

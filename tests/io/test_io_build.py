@@ -103,7 +103,7 @@ def test_ids_and_provenance_count_every_raw_row() -> None:
         (rb'{"instruction":"a","output":"\udc00\ud83d"}', r"not text: a lone surrogate, \udc00"),
         (rb'{"instruction":"a","output":"b","x":"\uDC00"}', r"not text: a lone surrogate, \uDC00"),
         (b"[1, 2]", "wrong type: the row is not an object"),
-        (b'"text"', "wrong type: the row is not an object"),
+        (b'"{\\"a\\": 1}"', "wrong type: the row is a text that holds JSON, not an object"),
         (b"null", "wrong type: the row is not an object"),
         (b"{}", "no adapter: fields are none"),
         (b'{"b":1,"a":2}', "no adapter: fields are a, b"),

@@ -4,7 +4,6 @@ from curator.io.adapters import (
     alpaca,
     answers,
     apis,
-    blocks,
     choices,
     code_tests,
     constraints,
@@ -16,6 +15,7 @@ from curator.io.adapters import (
     labelled,
     logs,
     maths,
+    message_pairs,
     moss,
     openai,
     pairs,
@@ -36,7 +36,7 @@ from curator.io.adapters import (
 )
 from curator.io.adapters.base import Adapter
 
-_NARROW = (tokens, kto, blocks, rewards, logs, toolbench, moss, glaive, ranked, samples, constraints, choices)
+_NARROW = (tokens, kto, message_pairs, rewards, logs, toolbench, moss, glaive, ranked, samples, constraints, choices)
 """Asked first: they know a row by names or values that no wider family looks for."""
 _TASKS = (code_tests, apis, reasoned, maths, generators, seeds, examples, labelled, answers, turns, dialogues)
 _WIDE = (openai, sharegpt, preference, questions, alpaca, pairs)

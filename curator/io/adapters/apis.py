@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, metadata_of, object_text, text_of
-from curator.io.adapters.shape import extra_of, json_text
+from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, metadata_of, text_of
+from curator.io.adapters.shape import in_order, json_text, restored_tags
 
 _STYLES = {
     "dict": (re.compile(r"\{'Instruction': (.*), 'Output': (.*)\}", re.DOTALL), "{{'Instruction': {}, 'Output': {}}}"),
@@ -33,8 +33,8 @@ def restore(record: Mapping[str, Any]) -> str:
     """The JSON text of the row."""
     form = json.loads(record["provenance"]["form"])
     texts = [message["content"] for message in record["messages"]]
-    values = {**extra_of(record), "code": json_text(_STYLES[form["style"]][1].format(*texts))}
-    return object_text({key: values[key] for key in form["keys"]})
+    values = {**restored_tags(record, form), "code": json_text(_STYLES[form["style"]][1].format(*texts))}
+    return in_order(form["keys"], values)
 
 
 ADAPTER = Adapter(

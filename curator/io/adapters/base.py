@@ -69,7 +69,12 @@ class Adapter:
     fits: Callable[[Fields], bool] | None = None
     """Asked after `takes` where names do not tell a family; it looks at values."""
     restore: Callable[[Mapping[str, Any]], str] | None = None
-    """The JSON text of the source object, from a record."""
+    """The JSON text of the source object, from a record. Raises Unrestorable when the record is no longer one that its
+    form describes."""
+
+
+class Unrestorable(ValueError):
+    """The source object cannot be made again from the record; the text says why."""
 
 
 _text_or_null = msgspec.json.Decoder(str | None)

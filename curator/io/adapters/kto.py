@@ -33,14 +33,10 @@ def _convert(fields: Fields) -> Draft:
     label = _label(frozenset(fields))
     form: dict[str, object] = {"keys": list(fields), "label": label}
     if "messages" in fields:
-        messages, unusual = messages_of(fields, "messages")
-        if unusual:
-            form["turns"] = unusual
+        messages, form["written"] = messages_of(fields, "messages")
         used: tuple[str, ...] = ("messages",)
     elif "conversations" in fields:
-        messages, names = turns_of(fields, "conversations")
-        common = {"human", "gpt", "system", "function_call", "observation"}
-        form["from"] = {str(index): name for index, name in enumerate(names) if name not in common}
+        messages, form["written"] = turns_of(fields, "conversations")
         used = ("conversations",)
     else:
         reply = next(name for name in ("completion", "response", "output") if name in fields)
@@ -50,7 +46,7 @@ def _convert(fields: Fields) -> Draft:
         messages = [*asked, *replied]
         form |= {"pair": [ask, reply], "sides": [ask_form, reply_form]}
         if ask_turns or reply_turns:
-            form["turns"] = [ask_turns, reply_turns]
+            form["written"] = [ask_turns, reply_turns]
         used = (ask, reply)
     tools, tools_form = tools_of(fields)
     system = text_of(fields, "system", required=False)

@@ -22,7 +22,7 @@ def boxed(text: str) -> str | None:
     return None
 
 
-_HASHES = re.compile(r"(?:^|\n)#### ?([^\n]*\S)\s*\Z")
+_HASHES = re.compile(r"(?:^|\n)####(?!#) ?([^\n]*\S)\s*\Z")
 
 
 def behind_hashes(text: str) -> str | None:

@@ -15,13 +15,14 @@ from curator.io.adapters.base import (
     Draft,
     Fields,
     Message,
+    Unrestorable,
     fields_of,
     metadata_of,
     object_text,
     raw_text,
     text_of,
 )
-from curator.io.adapters.shape import extra_of, json_text
+from curator.io.adapters.shape import in_order, json_text, restored_tags
 
 _PARTS = {
     "Human": ("<|Human|>: ", "<eoh>\n"),
@@ -96,9 +97,11 @@ def _convert(fields: Fields) -> Draft:
     if "category" in fields and raw_text(fields["category"])[:1] == '"':
         draft.metadata = {"domain": text_of(fields, "category") or ""}
         draft.used = (*draft.used, "category")
+        draft.form["tags"] = {"domain": ["category", "text"]}
     if "conversation_id" in fields and raw_text(fields["conversation_id"]).isdigit():
         draft.metadata = {**draft.metadata, "original_id": raw_text(fields["conversation_id"])}
         draft.used = (*draft.used, "conversation_id")
+        draft.form["tags"] = {**draft.form.get("tags", {}), "original_id": ["conversation_id", "number"]}
     return metadata_of(fields, draft)
 
 
@@ -127,14 +130,17 @@ def _messages(texts: Mapping[str, str], form: dict[str, Any]) -> list[Message]:
 def restore(record: Mapping[str, Any]) -> str:
     """The JSON text of the conversation."""
     form = json.loads(record["provenance"]["form"])
+    try:
+        return _restored(record, form)
+    except (IndexError, KeyError, TypeError):
+        raise Unrestorable("its turns are no longer those of its form") from None
+
+
+def _restored(record: Mapping[str, Any], form: Mapping[str, Any]) -> str:
     messages = list(record["messages"])
-    values = extra_of(record)
+    values = restored_tags(record, form)
     if messages[0]["role"] == "system":
         values["meta_instruction"] = json_text(messages.pop(0)["content"])
-    if record["metadata"]["domain"] is not None:
-        values["category"] = json_text(record["metadata"]["domain"])
-    if record["metadata"]["original_id"] is not None:
-        values["conversation_id"] = record["metadata"]["original_id"]
     chat: dict[str, str] = {}
     for turn in form["turns"]:
         texts = dict.fromkeys(turn.get("parts", _PARTS), _NOTHING)
@@ -155,8 +161,10 @@ def restore(record: Mapping[str, Any]) -> str:
         chat[turn["key"]] = object_text(
             {name: json_text(f"{marks[name][0]}{text}{marks[name][1]}") for name, text in texts.items()}
         )
+    if messages:
+        raise Unrestorable("it has more turns than its form")
     values["chat"] = object_text(chat)
-    return object_text({key: values[key] for key in form["keys"]})
+    return in_order(form["keys"], values)
 
 
 ADAPTER = Adapter(

@@ -17,6 +17,7 @@ from curator.io.adapters.base import (
     Draft,
     Fields,
     Message,
+    Unrestorable,
     fields_of,
     kind_of,
     metadata_of,
@@ -27,7 +28,7 @@ from curator.io.adapters.base import (
     value_of,
 )
 from curator.io.adapters.openai import messages_of
-from curator.io.adapters.shape import TURNS, extra_of, items_of, json_text
+from curator.io.adapters.shape import TURNS, in_order, items_of, json_text, restored_tags
 
 _ASKS = ("prompt", "instruction", "question", "query", "history")
 _LISTS = ("responses", "completions", "answers", "candidates", "outputs")
@@ -141,7 +142,7 @@ def _pairwise(fields: Fields, pair: _Pair) -> Draft | list[Draft]:
         shared += 1
     form: dict[str, object] = {"keys": list(fields), "ask": ask, "sides": list(pair.sides), "shared": shared}
     if unusual:
-        form["turns"] = unusual
+        form["written"] = unusual
     used = (*pair.sides,) if ask is None else (*pair.sides, ask)
     models = [
         text_of(fields, name, required=False) if name in fields and kind_of(fields[name]) == "text" else None
@@ -222,8 +223,8 @@ def restore(record: Mapping[str, Any]) -> str:
     """The JSON text of a judged pair of texts."""
     form = json.loads(record["provenance"]["form"])
     if "part" in form or form["shared"] or form["ask"] is None:
-        raise ValueError("one of several records of a row, or turns")
-    values = extra_of(record)
+        raise Unrestorable("it is one of several records of its row, or has turns of its own")
+    values = restored_tags(record, form)
     values[form["ask"]] = json_text(record["messages"][0]["content"])
     for name, message in zip(
         (form["sides"][form["chosen"]], form["sides"][1 - form["chosen"]]),
@@ -233,10 +234,7 @@ def restore(record: Mapping[str, Any]) -> str:
         wrap = message["wrap"]
         trace = "" if wrap is None else f"{wrap['open']}{message['reasoning']}{wrap['close']}"
         values[name] = json_text(f"{trace}{message['content']}")
-    if "id" in form:
-        original = record["metadata"]["original_id"]
-        values["id"] = original if form["id"] == "number" else json_text(original)
-    return object_text({key: values[key] for key in form["keys"]})
+    return in_order(form["keys"], values)
 
 
 ADAPTER = Adapter(

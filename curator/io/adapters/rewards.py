@@ -39,7 +39,7 @@ def _convert(fields: Fields) -> Draft:
     messages, unusual = _prompt(fields, name)
     form: dict[str, object] = {"keys": list(fields)}
     if unusual:
-        form["turns"] = unusual
+        form["written"] = unusual
     kind = "sft" if messages[-1].role == "assistant" else "prompt"
     draft = Draft(messages, kind=kind, used=(name,), form=form)
     if "reward_model" in fields:

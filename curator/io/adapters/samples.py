@@ -4,7 +4,7 @@ from curator.io.adapters.base import Adapter, Draft, Fields, kind_of
 from curator.io.adapters.shape import TURNS, Shape, read_each, restore
 
 _ASKS = ("question", "problem", "prompt", "instruction", "query")
-_LISTS = ("code", "generations", "samples", "completions", "responses", "outputs", "response", "output")
+_LISTS = ("code", "generations", "samples", "completions", "responses", "outputs")
 _ANSWERS = ("gt", "answer", "expected_answer", "ground_truth", "final_answer", "gold")
 _BESIDE = (
     "pred",

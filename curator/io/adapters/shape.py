@@ -14,7 +14,7 @@ from curator.io.adapters.base import (
     Draft,
     Fields,
     Message,
-    fields_of,
+    Unrestorable,
     kind_of,
     metadata_of,
     object_text,
@@ -66,7 +66,7 @@ def read(fields: Fields, shape: Shape, reply: msgspec.Raw | None = None) -> Draf
     used: list[str] = []
     turns: dict[str, Any] = {}
     raw_fields: list[str] = []
-    form: dict[str, Any] = {"keys": list(fields), "turns": turns}
+    form: dict[str, Any] = {"keys": list(fields), "fields": turns}
 
     def taken(name: str | None, turn: str) -> str | None:
         if name is None or name not in fields:
@@ -119,7 +119,7 @@ def _asked(fields: Fields, shape: Shape, used: list[str], form: dict[str, Any]) 
         raise BadRow(f"no prompt: {' and '.join(shape.ask)} " + ("is" if len(shape.ask) == 1 else "are") + " empty")
     names = [name for name, _ in parts]
     used += names
-    form["turns"]["user"] = names
+    form["fields"]["user"] = names
     # The turn is cut again at these blank lines; most parts hold none.
     breaks = [text.count(_BREAK) for _, text in parts[:-1]]
     if any(breaks):
@@ -207,8 +207,7 @@ def read_each(fields: Fields, shape: Shape, beside: tuple[str, ...] = ()) -> Dra
 
     Lists of the same length in the fields `beside` are dealt out with it: each record's `extra` has its own item.
     """
-    assert shape.reply is not None
-    if shape.reply not in fields or kind_of(fields[shape.reply]) != "list":
+    if shape.reply is None or shape.reply not in fields or kind_of(fields[shape.reply]) != "list":
         return read(fields, shape)
     replies = items_of(fields[shape.reply])
     if not replies:
@@ -247,21 +246,28 @@ def items_of(raw: msgspec.Raw) -> list[msgspec.Raw]:
 
 
 def restore(record: Mapping[str, Any]) -> str:
-    """The JSON text of the row that a record was read from. Raises ValueError for one of several records of a row."""
+    """The JSON text of the row that a record was read from. Raises Unrestorable for one of several records of a row."""
     form = json.loads(record["provenance"]["form"])
     if "part" in form:
-        raise ValueError("one of several records of a row: `restore_group` takes them together")
-    values = restored_values(record, form)
-    return object_text({key: values[key] for key in form["keys"] if key in values})
+        raise Unrestorable("it is one of several records of its row")
+    return in_order(form["keys"], restored_values(record, form))
+
+
+def in_order(keys: Sequence[str], values: Mapping[str, str]) -> str:
+    """A JSON object with these keys in this order. Raises Unrestorable when one has no value."""
+    missing = [key for key in keys if key not in values]
+    if missing:
+        raise Unrestorable(f"nothing tells what {missing[0]} was")
+    return object_text({key: values[key] for key in keys})
 
 
 def restore_group(records: list[Mapping[str, Any]]) -> str:
     """The JSON text of a row that gave several records, in their order."""
     forms = [json.loads(record["provenance"]["form"]) for record in records]
     rows = [restored_values(record, form) for record, form in zip(records, forms, strict=True)]
-    lists = [*forms[0]["dealt"], forms[0]["turns"]["assistant"]]
+    lists = [*forms[0]["dealt"], forms[0]["fields"]["assistant"]]
     values = {**rows[0], **{name: "[" + ",".join(row[name] for row in rows) + "]" for name in lists}}
-    return object_text({key: values[key] for key in forms[0]["keys"]})
+    return in_order(forms[0]["keys"], values)
 
 
 def extra_of(record: Mapping[str, Any]) -> dict[str, str]:
@@ -270,19 +276,26 @@ def extra_of(record: Mapping[str, Any]) -> dict[str, str]:
     return {} if extra is None else {name: raw_text(raw) for name, raw in _fields.decode(extra).items()}
 
 
-def restored_values(record: Mapping[str, Any], form: Mapping[str, Any]) -> dict[str, str]:
-    """Field to JSON text, for everything that a draft of `read` knows."""
-    extra = {} if record["extra"] is None else dict(_fields.decode(record["extra"]))
-    values = {name: raw_text(raw) for name, raw in extra.items()}
-    metadata, turns = record["metadata"], form["turns"]
+def restored_tags(record: Mapping[str, Any], form: Mapping[str, Any]) -> dict[str, str]:
+    """Field to JSON text, for what is in `extra` and what became tags."""
+    values, metadata = extra_of(record), record["metadata"]
     for column, (name, kind) in form.get("tags", {}).items():
         values[name] = metadata[column] if kind == "number" else json_text(metadata[column])
     if "id" in form:
         values["id"] = metadata["original_id"] if form["id"] == "number" else json_text(metadata["original_id"])
     if "metadata" in form:
-        left = fields_of(extra["metadata"], "metadata") if "metadata" in extra else {}
+        left = _fields.decode(values["metadata"]) if "metadata" in values else {}
         inner = {key: raw_text(left[key]) if key in left else _json(metadata[key]) for key in form["metadata"]}
         values["metadata"] = object_text(inner)
+    return values
+
+
+def restored_values(record: Mapping[str, Any], form: Mapping[str, Any]) -> dict[str, str]:
+    """Field to JSON text, for everything that a draft of `read` knows."""
+    values, turns = restored_tags(record, form), form["fields"]
+    extra = {} if record["extra"] is None else _fields.decode(record["extra"])
+    if "tools" in form:
+        values[form["tools"]] = record["tools"]
     if "check" in form:
         payload = _fields.decode(record["verifier"]["payload"])
         values |= {name: raw_text(payload[key]) for key, name in form["check"].items()}
@@ -312,7 +325,7 @@ def _asked_again(text: str, form: Mapping[str, Any], extra: Mapping[str, msgspec
     """The fields that were joined into the user turn."""
     if "options" in form:
         text = text.removesuffix(shown_options(extra, form["options"]))
-    names = form["turns"]["user"]
+    names = form["fields"]["user"]
     pieces = text.split(_BREAK)
     values = {}
     for name, breaks in zip(names[:-1], form.get("breaks", [0] * (len(names) - 1)), strict=True):

@@ -1,9 +1,27 @@
-"""Raw text: {text, meta, ...} of pre-training sets, {content, path} of code. Kind `text`: one turn, no prompt."""
+"""Raw text: {text, meta, ...} of pre-training sets, {content, path} of code, or a row that is a text itself.
 
-from curator.io.adapters.base import Adapter, Draft, Fields, Message, kind_of, metadata_of, raw_text, text_of
-from curator.io.adapters.shape import TURNS
+Kind `text`: one turn of the assistant and no prompt, which training refuses by name."""
 
-_NAMES = ("text", "content", "raw_content")
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from curator.io.adapters.base import (
+    Adapter,
+    Draft,
+    Fields,
+    Message,
+    kind_of,
+    metadata_of,
+    raw_text,
+    text_of,
+)
+from curator.io.adapters.shape import TURNS, in_order, json_text, restored_tags
+
+BARE = "\0"
+"""The name under which a row that is a text, not an object, is read."""
+
+_NAMES = ("text", "content", "raw_content", BARE)
 _NOT = TURNS | {
     "role",
     "parent_id",
@@ -38,7 +56,18 @@ def _fits(fields: Fields) -> bool:
 def _convert(fields: Fields) -> Draft:
     name = _name(frozenset(fields)) or ""
     message = Message("assistant", text_of(fields, name))
-    return metadata_of(fields, Draft([message], kind="text", used=(name,), form={"keys": list(fields), "text": name}))
+    form = {"keys": [name for name in fields if name != BARE], "text": None if name == BARE else name}
+    return metadata_of(fields, Draft([message], kind="text", used=(name,), form=form))
+
+
+def restore(record: Mapping[str, Any]) -> str:
+    """The JSON text of the row, an object or a text."""
+    form = json.loads(record["provenance"]["form"])
+    text = json_text(record["messages"][0]["content"])
+    if form["text"] is None:
+        return text
+    values = {**restored_tags(record, form), form["text"]: text}
+    return in_order(form["keys"], values)
 
 
 ADAPTER = Adapter(
@@ -47,4 +76,5 @@ ADAPTER = Adapter(
     _convert,
     '{"text": "Ice floats.", "meta": {"lang": "en"}}',
     fits=_fits,
+    restore=restore,
 )
