@@ -172,6 +172,9 @@ def _reply(fields: Fields) -> tuple[Message, str | None]:
     taken = {"content", "name"} | ({trace} if trace else set())
     taken |= {"tool_calls"} if "tool_calls" in kept else {"function_call"} if calls else set()
     rest = {key: raw_text(raw) for key, raw in fields.items() if key not in taken or key not in kept}
+    if "content" in kept and kind_of(kept["content"]) == "list":
+        parts = rows_of(kept["content"], "content")
+        rest["content"] = f"[{','.join(_without_text(part) for part in parts)}]"
     if rest.get("role") == '"assistant"':
         del rest["role"]
     if message.content is None and calls is None and message.reasoning is None:
@@ -191,6 +194,10 @@ def _content(fields: Fields) -> str | None:
     if len(texts) != 1:
         raise BadRow(f"wrong type: content holds {len(texts)} parts, expected one text")
     return texts[0]
+
+
+def _without_text(part: Fields) -> str:
+    return object_text({key: raw_text(raw) for key, raw in part.items() if key != "text"})
 
 
 def _replies(body: _Body) -> list[tuple[Message, str]]:
@@ -214,23 +221,26 @@ def _replies(body: _Body) -> list[tuple[Message, str]]:
         return found
     name = "output" if "output" in body.fields else "content"
     if name == "output" and kind_of(body.fields[name]) == "list":
-        items = [
-            item
-            for item in rows_of(body.fields[name], name)
-            if raw_text(item.get("type", msgspec.Raw(b'""'))) == '"message"'
-        ]
-        if len(items) == 1 and len(rows_of(body.fields[name], name)) == 1:
+        items = rows_of(body.fields[name], name)
+        if len(items) == 1 and "content" in items[0]:
             message, left = _reply(items[0])
             body.taken[name] = f"[{left or '{}'}]"
             return [(message, body.rest())]
         raise BadRow(f"unreadable response: output holds {len(items)} items, expected one message")
     if name in body.fields and kind_of(body.fields[name]) != "null":
-        message, left = _reply({key: raw for key, raw in body.fields.items() if key in _REPLY_FIELDS and key != "role"})
-        body.taken = {**body.taken, **{key: None for key in body.fields if key in _REPLY_FIELDS and key != "role"}}
-        if left is not None:
-            raise BadRow("unreadable response: the message holds what has no place")
+        if name == "output":
+            return [(split_trace(Message("assistant", text_of(body.fields, name))), _without(body, name))]
+        written = {key: raw for key, raw in body.fields.items() if key in _REPLY_FIELDS and key != "role"}
+        message, left = _reply(written)
+        rests = {} if left is None else fields_of(msgspec.Raw(left.encode()), "a message")
+        body.taken |= {key: raw_text(rests[key]) if key in rests else None for key in written}
         return [(message, body.rest())]
     return []
+
+
+def _without(body: _Body, name: str) -> str:
+    body.taken[name] = None
+    return body.rest()
 
 
 def _failure(fields: Fields, body: _Body | None) -> str | None:

@@ -52,7 +52,13 @@ def calls_of(command: str) -> str:
 
     `Search("a"), Calculate("b")` are two. What does not look like calls is one without a name: nothing is guessed.
     """
-    pieces = _CALL_BREAK.split(command)[::2]
+    pieces: list[str] = []
+    for piece in _CALL_BREAK.split(command)[::2]:
+        # A break inside quotes is none.
+        if pieces and pieces[-1].count('"') % 2:
+            pieces[-1] += f", {piece}"
+        else:
+            pieces.append(piece)
     matches = [_CALL.fullmatch(piece) for piece in pieces]
     if all(match is not None and match[2].count("(") == match[2].count(")") for match in matches):
         calls = [{"name": json_text(match[1]), "arguments": json_text(match[2])} for match in matches if match]
@@ -79,6 +85,8 @@ def _convert(fields: Fields) -> Draft:
     turns: list[dict[str, Any]] = []
     for key, raw in chat.items():
         turn = fields_of(raw, key)
+        if not turn:
+            raise BadRow(f"no turns: {key} is empty")
         unknown = [name for name in turn if name not in _PARTS]
         if unknown:
             raise BadRow(f"unknown field in a turn: {unknown[0]}")
