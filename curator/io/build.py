@@ -22,6 +22,7 @@ from curator.io.adapters.base import (
     raw_text,
     refuse_repeats,
 )
+from curator.io.adapters.texts import BARE
 from curator.io.dataset import BATCH_BYTES
 from curator.io.issues import MARKS, turn_issues
 from curator.io.media import MediaStore
@@ -307,9 +308,9 @@ class Builder:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadRow(_explain(row, error)) from None
 
-    def group_of(self, draft: Draft) -> str | None:
-        """The draft's group, as a record has it."""
-        return None if draft.group is None else f"{self._prefix}{draft.group}"
+    def group_of(self, record: Found) -> str | None:
+        """The record's group, in full; that of a draft may be empty, which is the row."""
+        return None if record.draft.group is None else f"{self._prefix}{record.draft.group or record.row.row}"
 
     def _decode(self, row: RawRow) -> tuple[dict[str, msgspec.Raw], bool]:
         """The fields of a row, and whether halves of characters in it were replaced."""
@@ -317,6 +318,11 @@ class Builder:
         if "surrogates" in self.source.repair and b"\\u" in data and _HALF_CHARACTER.search(data):
             data, num_changed = without_surrogates(data)
             is_changed = num_changed > 0
+        if data[:1] == b'"':
+            # A row that is a text has one field, under a name of its own.
+            if data[1:].lstrip()[:1] in (b"{", b"["):
+                raise BadRow("wrong type: the row is a text that holds JSON, not an object")
+            return {BARE: msgspec.Raw(data)}, is_changed
         fields = _decoder.decode(data)
         refuse_repeats(data, [fields])
         return fields, is_changed
@@ -347,9 +353,17 @@ class Builder:
         """What makes an adapter look at a text: rows without any differ in their texts alone."""
         return MARKS
 
-    def reads_by_shape(self, adapter: str) -> bool:
-        """Whether the adapter, for rows without a mark, looks at the names and kinds of fields alone."""
-        return ADAPTERS[adapter].by_shape
+    def reads_by_shape(self, fields: Fields, has_opaque: bool) -> bool:
+        """Whether rows with these fields, without a mark, are read by the names and kinds of fields alone.
+
+        Families that are asked first look at the kinds of fields, and may look into lists and objects, if there are
+        any that are not opened.
+        """
+        candidates = self._chosen.get(frozenset(fields), [])
+        chosen = next((n for n, known in enumerate(candidates) if known.fits is None or known.fits(fields)), None)
+        if chosen is None or chosen > 0 and has_opaque:
+            return False
+        return candidates[chosen].by_shape and candidates[chosen].fits is None
 
     def _convert(self, adapter: Adapter) -> Callable[[Fields], Draft | list[Draft]]:
         if adapter.begin is None:
@@ -411,7 +425,7 @@ class Builder:
                 HASH_TYPE,
             ),
             "kind": self._array("kind", [draft.kind for draft in drafts]),
-            "group": self._array("group", [self.group_of(draft) for draft in drafts]),
+            "group": self._array("group", [self.group_of(record) for record in found]),
             "messages": message_lists([draft.messages for draft in drafts]),
             "tools": self._array("tools", [draft.tools for draft in drafts]),
             "rejected": message_lists([draft.rejected for draft in drafts]),

@@ -200,6 +200,7 @@ class ColumnBuilder:
         tokens = self._tokens
         span = slice(int(tokens.first[row]), int(tokens.first[row + 1]))
         row_tokens = tokens.pos[span], tokens.end[span], tokens.kinds[span]
+        has_opaque = bool(np.isin(row_tokens[2], (kernel.OPAQUE_OBJECT, kernel.OPAQUE_LIST)).any())
         plans = []
         # Of two lengths, so that nothing that is measured in a text passes for a constant.
         for word in ("Curator{:05d}Probe", "Another{:09d}CuratorProbe"):
@@ -208,9 +209,10 @@ class ColumnBuilder:
                 found = self._builder.read(RawRow(0, 0, probe.text))
             except BadRow:
                 return -1
-            if len(found) != 1 or found[0].part is not None or not self._builder.reads_by_shape(found[0].adapter):
+            fields = msgspec.json.decode(probe.text, type=dict[str, msgspec.Raw])
+            if len(found) != 1 or found[0].part is not None or not self._builder.reads_by_shape(fields, has_opaque):
                 return -1
-            plans.append(probe.plan(found[0], self._builder.group_of(found[0].draft)))
+            plans.append(probe.plan(found[0]))
         plan = plans[0]
         if plan is None or plan != plans[1]:
             return -1
@@ -389,11 +391,12 @@ class Probe:
         copy(stop)
         self.text = b"".join(pieces)
 
-    def plan(self, found: Found, group: str | None) -> Plan | None:
+    def plan(self, found: Found) -> Plan | None:
         """How rows of this shape become records, or None when a mark is lost or shows up where it cannot be copied."""
         draft = found.draft
         if (
             draft.rejected is not None
+            or draft.group is not None
             or found.repaired
             or draft.loss_weight is not None
             or any(message.wrap is not None or message.images is not None for message in draft.messages)
@@ -403,7 +406,6 @@ class Probe:
         kind, payload = draft.verifier or (None, None)
         texts = {
             "kind": draft.kind,
-            "group": group,
             "tools": draft.tools,
             "extra": found.extra,
             "verifier.kind": kind,

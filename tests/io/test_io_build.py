@@ -14,7 +14,7 @@ from curator.io import build
 from curator.io.adapters import ADAPTERS
 from curator.io.build import Builder, Built, SourceSettings, message_lists
 from curator.io.raw import RawReader, RawRow
-from curator.schema.record import QUARANTINE_SCHEMA, content_hashes, ids_digest, record_schema
+from curator.schema.record import QUARANTINE_SCHEMA, add_digests, content_hashes, ids_digest, record_schema
 
 ALPACA = {"instruction": "a", "output": "b"}
 
@@ -53,7 +53,7 @@ def test_ids_and_provenance_count_every_raw_row() -> None:
     ]
     assert result.bad.schema.equals(QUARANTINE_SCHEMA)
     assert result.num_rows == 3
-    assert result.ids == ids_digest(f"s/d/f.jsonl#{row}" for row in range(3))
+    assert add_digests(result.kept_ids, result.bad_ids) == ids_digest(f"s/d/f.jsonl#{row}" for row in range(3))
     second = result.records.to_pylist()[1]
     assert second["provenance"] == {
         "file": "d/f.jsonl",
@@ -104,7 +104,7 @@ def test_ids_and_provenance_count_every_raw_row() -> None:
         (rb'{"instruction":"a","output":"\udc00\ud83d"}', r"not text: a lone surrogate, \udc00"),
         (rb'{"instruction":"a","output":"b","x":"\uDC00"}', r"not text: a lone surrogate, \uDC00"),
         (b"[1, 2]", "wrong type: the row is not an object"),
-        (b'"text"', "wrong type: the row is not an object"),
+        (b'"{\\"a\\": 1}"', "wrong type: the row is a text that holds JSON, not an object"),
         (b"null", "wrong type: the row is not an object"),
         (b"{}", "no adapter: fields are none"),
         (b'{"b":1,"a":2}', "no adapter: fields are a, b"),

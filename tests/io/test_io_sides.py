@@ -124,10 +124,10 @@ def test_any_family_may_be_joined_by_a_setting(tmp_path: Path) -> None:
     questions = write_lines(tmp_path / "raw/a.jsonl", [{"id": 1, "question": "1 + 1?"}, {"id": 2, "question": "?"}])
     write_lines(tmp_path / "raw/gold/a.jsonl.truth", [{"id": 1, "answer": "2"}, {"id": 3, "answer": "4"}])
     ingested(questions, tmp_path / "out", join="gold/{name}.truth")
-    (row,) = rows_of(tmp_path / "out")
-    assert texts_of(row) == [("user", "1 + 1?"), ("assistant", "2")]
+    answered, open_question = rows_of(tmp_path / "out")
+    assert texts_of(answered) == [("user", "1 + 1?"), ("assistant", "2")]
+    assert texts_of(open_question) == [("user", "?")] and open_question["kind"] == "prompt"
     assert [(row["id"], row["reason"]) for row in quarantine_of(tmp_path / "out")] == [
-        ("s/a.jsonl#1", "no adapter: fields are id, question"),
         ("s/gold/a.jsonl.truth#1", "no question: no record has id 3"),
     ]
     # One name for one file; also when the side file was named beside it.

@@ -13,6 +13,10 @@ Fields = Mapping[str, msgspec.Raw]
 """A raw row: top-level field to its JSON text as it came."""
 
 
+OF_ROW = ""
+"""The group of a row's own records: an adapter does not know which row it reads."""
+
+
 class BadRow(Exception):
     """The row cannot become a record; the text is `reason: detail` and goes to quarantine with the row."""
 
@@ -38,7 +42,8 @@ class Draft(msgspec.Struct, gc=False):
     messages: list[Message]
     kind: str = "sft"
     group: str | None = None
-    """Ties the records of one prompt, ranking or tree; the builder puts `<source>/<file>#` in front."""
+    """Ties the records of one prompt, ranking or tree; the builder puts `<source>/<file>#` in front. `OF_ROW` is the
+    row's number."""
     tools: str | None = None
     rejected: list[Message] | None = None
     verifier: tuple[str, str] | None = None

@@ -1,0 +1,69 @@
+"""KTO labels: prompt and completion, or turns, with `label` (or `kto_tag`) true or false. Kind `feedback`.
+
+The label stays in `extra` as it came: a record has no column for it, and only a preference objective reads it.
+"""
+
+from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, kind_of, metadata_of, split_trace, text_of
+from curator.io.adapters.openai import messages_of
+from curator.io.adapters.sharegpt import tools_of, turns_of
+
+_LABELS = ("label", "kto_tag")
+
+
+def _label(names: frozenset[str]) -> str | None:
+    return next((name for name in _LABELS if name in names), None)
+
+
+def _fits(fields: Fields) -> bool:
+    return kind_of(fields[_label(frozenset(fields)) or ""]) == "true/false"
+
+
+def _turns(fields: Fields, name: str, role: str) -> tuple[list[Message], str, dict[str, object]]:
+    """The messages of a field, how they were written, and what is unusual by turn."""
+    kind = kind_of(fields[name])
+    if kind == "text":
+        return [split_trace(Message(role, text_of(fields, name)))], "text", {}
+    if kind == "list":
+        messages, unusual = messages_of(fields, name)
+        return messages, "messages", unusual
+    raise BadRow(f"wrong type: {name} is {kind}, expected text or turns")
+
+
+def _convert(fields: Fields) -> Draft:
+    label = _label(frozenset(fields))
+    form: dict[str, object] = {"keys": list(fields), "label": label}
+    if "messages" in fields:
+        messages, form["written"] = messages_of(fields, "messages")
+        used: tuple[str, ...] = ("messages",)
+    elif "conversations" in fields:
+        messages, form["written"] = turns_of(fields, "conversations")
+        used = ("conversations",)
+    else:
+        reply = next(name for name in ("completion", "response", "output") if name in fields)
+        ask = "instruction" if "instruction" in fields else "prompt"
+        asked, ask_form, ask_turns = _turns(fields, ask, "user")
+        replied, reply_form, reply_turns = _turns(fields, reply, "assistant")
+        messages = [*asked, *replied]
+        form |= {"pair": [ask, reply], "sides": [ask_form, reply_form]}
+        if ask_turns or reply_turns:
+            form["written"] = [ask_turns, reply_turns]
+        used = (ask, reply)
+    tools, tools_form = tools_of(fields)
+    system = text_of(fields, "system", required=False)
+    if system is not None:
+        messages.insert(0, Message("system", system))
+        used = (*used, "system")
+    if "tools" in fields:
+        used = (*used, "tools")
+    draft = Draft(messages, kind="feedback", tools=tools, used=used, form={**form, **tools_form})
+    return metadata_of(fields, draft)
+
+
+def _takes(names: frozenset[str]) -> bool:
+    if _label(names) is None or names & {"chosen", "rejected"}:
+        return False
+    pair = bool(names & {"prompt", "instruction"}) and bool(names & {"completion", "response", "output"})
+    return pair or bool(names & {"messages", "conversations"})
+
+
+ADAPTER = Adapter("kto", _takes, _convert, '{"prompt": "1 + 1?", "completion": "3", "label": false}', fits=_fits)
