@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from curator.errors import UsageError
-from curator.io.adapters import ADAPTERS
+from curator.io.adapters import ADAPTERS, UNCLEAR, rival
 from curator.io.adapters.base import Adapter, BadRow, Draft, Message, object_text, raw_text, refuse_repeats
 from curator.io.dataset import BATCH_BYTES
+from curator.io.gate import DEFAULT_GATE, Gate
+from curator.io.mapping import compile_map, mapped_fields
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
 from curator.schema.check import did_you_mean
 from curator.schema.record import (
@@ -22,6 +24,7 @@ from curator.schema.record import (
     METADATA_FIELDS,
     QUARANTINE_SCHEMA,
     content_hash,
+    fitting,
     ids_digest,
     record_schema,
 )
@@ -42,15 +45,27 @@ class SourceSettings:
     """Declared metadata fields: name to string, int, float or bool; filled from the row's field of that name."""
     adapter: str | None = None
     """Force one adapter instead of choosing by field names."""
+    map: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The person's own mapping instead of an adapter: place in the record to path in the row."""
     shard_bytes: int = SHARD_BYTES
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
+    max_quarantine: str | int = DEFAULT_GATE
+    """More bad rows than this, a share of all or a number, stop the run."""
+    allow_empty: bool = False
+    """Take patterns that match nothing, and files without rows."""
+    retry_failed: bool = False
+    """Read files with quarantined rows again, though nothing has changed."""
 
     def __post_init__(self) -> None:
         if not self.name or any(char in self.name for char in "/#!@ \t\n"):
             raise UsageError(f"source name {self.name!r}", hint="letters, digits, - and _; it begins every record's id")
         if self.adapter is not None and self.adapter not in ADAPTERS:
             raise UsageError(f"no adapter {self.adapter!r}", hint=did_you_mean(self.adapter, ADAPTERS))
+        if self.adapter is not None and self.map:
+            raise UsageError(
+                f"source {self.name}: adapter and map", hint="a map is an adapter of your own; leave one out"
+            )
         for field, type_ in self.fields.items():
             if not field.isidentifier():
                 raise UsageError(f"--field {field}:{type_}: not a name", hint="letters, digits and _")
@@ -66,10 +81,23 @@ class SourceSettings:
                 )
         for field, value in self.metadata.items():
             wanted = FIELD_TYPES[self.fields[field]] if field in self.fields else METADATA_FIELDS[field]
-            if _fitting(value, wanted) is None:
+            if fitting(value, wanted) is None:
                 raise UsageError(f"source {self.name}: metadata field {field} is {wanted}, {value!r} does not fit")
+        if self.map:
+            try:
+                compile_map(self.map, self.fields)
+            except UsageError as error:
+                raise UsageError(f"source {self.name}: {error.message}", error.hint) from None
+        Gate.parse(self.max_quarantine)
         if self.shard_bytes < 1024 or self.max_record_bytes < 1024:
             raise UsageError("shard_bytes and max_record_bytes must be at least 1024")
+
+    def describe(self) -> dict[str, Any]:
+        """What the records are a function of: all but what only decides whether a run goes on."""
+        settings = dataclasses.asdict(self)
+        for name in ("max_quarantine", "allow_empty", "retry_failed"):
+            del settings[name]
+        return settings
 
     def schema(self) -> pa.Schema:
         return record_schema({name: FIELD_TYPES[type_] for name, type_ in self.fields.items()})
@@ -105,25 +133,16 @@ class Found(msgspec.Struct, gc=False):
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def _fitting(value: Any, type_: pa.DataType) -> str | bool | int | float | None:
-    """The value as this type if it fits without loss, else None."""
-    if isinstance(value, bool) or pa.types.is_boolean(type_):
-        return value if isinstance(value, bool) and pa.types.is_boolean(type_) else None
-    if isinstance(value, str):
-        return value if pa.types.is_string(type_) else None
-    if pa.types.is_integer(type_):
-        return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None
-    if pa.types.is_floating(type_) and isinstance(value, int | float):
-        return float(value) if isinstance(value, float) or abs(value) <= 1 << 53 else None
-    return None
-
-
 class Builder:
-    """Builds records of one raw file. `file` is its relative path."""
+    """Builds records of one raw file. `file` is its relative path, `generation` the ingest run that brings it."""
 
-    def __init__(self, source: SourceSettings, file: str) -> None:
+    def __init__(self, source: SourceSettings, file: str, generation: int = 0) -> None:
         self._source = source
         self._file = file
+        self._generation = generation
+        self._own = compile_map(source.map, source.fields) if source.map else None
+        self._mapped = mapped_fields(source.map)
+        self._unclear: dict[tuple[frozenset[str], frozenset[str]], str | None] = {}
         self._prefix = f"{source.name}/{file}#"
         self._schema = source.schema()
         self._chosen: dict[frozenset[str], Adapter] = {}
@@ -181,8 +200,9 @@ class Builder:
         try:
             fields = _decoder.decode(row.data)
             refuse_repeats(row.data, [fields])
-            adapter = self._adapter(fields)
+            adapter = self._own or self._adapter(fields)
             drafts = adapter.convert(fields)
+            self._refuse_unclear(adapter, fields, [drafts] if isinstance(drafts, Draft) else drafts)
             if isinstance(drafts, Draft):
                 return [self._found(row, adapter, fields, drafts)]
             if not drafts:
@@ -215,14 +235,25 @@ class Builder:
             self._chosen[names] = adapter
         return adapter
 
+    def _refuse_unclear(self, adapter: Adapter, fields: Mapping[str, msgspec.Raw], drafts: list[Draft]) -> None:
+        """Raise BadRow when two families can claim the row, unless a person said which has it."""
+        if self._own is not None or self._source.adapter is not None:
+            return
+        used = frozenset(name for draft in drafts for name in draft.used)
+        key = frozenset(fields), used
+        if key not in self._unclear:
+            self._unclear[key] = rival(adapter, *key)
+        if (other := self._unclear[key]) is not None:
+            raise BadRow(f"{UNCLEAR}: {other}")
+
     def _declared(self, fields: Mapping[str, msgspec.Raw], draft: Draft) -> dict[str, Any]:
         """Values of the fields a person declared; what does not fit the type stays in extra."""
         values: dict[str, Any] = {}
         for name, type_ in self._source.fields.items():
-            if name not in fields:
+            if name not in fields or name in self._mapped:
                 continue
             try:
-                value = _fitting(msgspec.json.decode(fields[name]), FIELD_TYPES[type_])
+                value = fitting(msgspec.json.decode(fields[name]), FIELD_TYPES[type_])
             except msgspec.ValidationError:  # a number beyond any float
                 value = None
             if value is not None:
@@ -265,7 +296,7 @@ class Builder:
                     pa.array([record.row.row for record in found], pa.int64()),
                     pa.array([record.row.byte_offset for record in found], pa.int64()),
                     pa.array([record.adapter for record in found], pa.string()),
-                    repeated(0, pa.int32()),
+                    repeated(self._generation, pa.int32()),
                     pa.array([msgspec.json.encode(draft.form).decode() for draft in drafts], pa.string()),
                     repeated(None, pa.string()),
                 ],

@@ -8,3 +8,27 @@ ADAPTERS: dict[str, Adapter] = {
 }
 """By name, in the order in which they are asked; the first that takes the fields has the row. Transcripts come last:
 many alpaca files carry the rendered prompt in `text` beside the fields."""
+
+UNCLEAR = "ambiguous"
+"""The reason of a row that two families claim."""
+
+_RENDERED = {"transcripts"}
+"""Families of one text, which many files carry rendered beside the fields it was made of: never a rival."""
+
+
+def rival(adapter: Adapter, names: frozenset[str], used: frozenset[str]) -> str | None:
+    """Which two readings a row has, or None: what `adapter` leaves of it is a whole row of some family, too.
+
+    `names` are the row's fields, `used` those that the adapter found a place for. So `messages` beside `conversations`
+    is ambiguous, and so is `messages` beside `instruction` and `output`; fields that both readings share are not.
+    """
+    left = names - used
+    for other in ADAPTERS.values():
+        if left and other.name not in _RENDERED and other.takes(left):
+            return f"{adapter.name} by {_needed(adapter, names)}, or {other.name} by {_needed(other, left)}"
+    return None
+
+
+def _needed(adapter: Adapter, names: frozenset[str]) -> str:
+    """The fields without which the family would not take the row."""
+    return ", ".join(sorted(name for name in names if not adapter.takes(names - {name}))) or "its fields"
