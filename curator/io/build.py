@@ -56,6 +56,8 @@ class SourceSettings:
     """Take patterns that match nothing, and files without rows."""
     retry_failed: bool = False
     """Read files with quarantined rows again, though nothing has changed."""
+    replace: bool = False
+    """A changed file takes the place of what it was, instead of standing beside it as `path@2`."""
 
     def __post_init__(self) -> None:
         if not self.name or any(char in self.name for char in "/#!@ \t\n"):
@@ -95,7 +97,7 @@ class SourceSettings:
     def describe(self) -> dict[str, Any]:
         """What the records are a function of: all but what only decides whether a run goes on."""
         settings = dataclasses.asdict(self)
-        for name in ("max_quarantine", "allow_empty", "retry_failed"):
+        for name in ("max_quarantine", "allow_empty", "retry_failed", "replace"):
             del settings[name]
         return settings
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from curator import log
-from curator.errors import CuratorError
+from curator.errors import CuratorError, NothingFoundError
 
 BLOCK_BYTES = 8 << 20
 MAX_RECORD_BYTES = 256 << 20
@@ -92,7 +92,7 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
                         found.append((path, os.path.relpath(path, pattern)))
             if len(found) == before:
                 what = "holds no file that is read" if skipped else "is an empty folder"
-                raise CuratorError(f"{pattern} {what}", hint=f"looked in {os.getcwd()}")
+                raise NothingFoundError(f"{pattern} {what}", hint=f"looked in {os.getcwd()}")
         elif os.path.exists(pattern):
             named.append(pattern)
         elif any(char in pattern for char in "*?["):
@@ -102,10 +102,10 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
             skipped += hidden
             matches = [path for path in matches if path not in set(hidden)]
             if not matches:
-                raise CuratorError(f"no file matches {pattern}", hint=f"looked in {os.getcwd()}")
+                raise NothingFoundError(f"no file matches {pattern}", hint=f"looked in {os.getcwd()}")
             found += [(path, os.path.relpath(path, base)) for path in matches]
         else:
-            raise CuratorError(f"{pattern}: no such file", hint=f"looked in {os.getcwd()}")
+            raise NothingFoundError(f"{pattern}: no such file", hint=f"looked in {os.getcwd()}")
     if named:
         base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in named])
         found += [(path, os.path.relpath(os.path.abspath(path), base)) for path in named]
