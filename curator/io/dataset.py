@@ -484,6 +484,8 @@ class Growth:
     fingerprint: Fingerprint
     keeps: Callable[[TaskResult], bool]
     """Whether a finished task is part of it still."""
+    is_all: bool
+    """Whether it holds nothing but what is at hand now."""
     can_redo: Callable[[TaskResult], bool]
     """Whether what the task read is at hand, should its shards be damaged."""
 
@@ -551,8 +553,9 @@ class OutputFolder:
         growth = None
         if before.fingerprint is not None and grow is not None:
             growth = grow(before.fingerprint, before.base.fingerprint if before.base else None)
-        if growth is not None and overwrite and growth.fingerprint.to_json() != before.fingerprint:
-            growth = None
+        if growth is not None and overwrite:
+            is_same = growth.fingerprint.to_json() == before.fingerprint
+            growth = growth if is_same and growth.is_all else None
         if growth is not None:
             self.fingerprint = growth.fingerprint
         elif before.fingerprint is not None and before.fingerprint != self.fingerprint.to_json():

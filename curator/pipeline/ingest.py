@@ -129,7 +129,8 @@ class SourceFolder:
                 return False
             return index < min(len(before), len(plan.entries)) and before[index] == plan.entries[index]
 
-        return Growth(fingerprint, keeps, lambda task: _file_number(task.name) in plan.at_hand)
+        is_all = all(index in plan.at_hand for index, _ in plan.live())
+        return Growth(fingerprint, keeps, is_all, lambda task: _file_number(task.name) in plan.at_hand)
 
     def settle(self, fingerprint: Fingerprint) -> bool:
         """Follow the fingerprint that the folder has taken; whether it is one that had been complete before."""

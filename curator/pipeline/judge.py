@@ -53,7 +53,8 @@ def judge(ledger: Ledger, first: FirstBad, source: SourceSettings, where: str) -
     """Raise CuratorError when the account is not sound; `where` says where the bad rows are."""
     if not ledger.read and not source.allow_empty:
         raise CuratorError(
-            f"source {source.name}: no rows at all", hint="--allow-empty (in a recipe allow_empty: true) takes it so"
+            f"source {source.name}: no rows at all",
+            hint="--allow-empty (in a recipe allow_empty: true) takes it for empty",
         )
     bad = sum(ledger.quarantined.values())
     if not bad:
@@ -77,7 +78,8 @@ def judge(ledger: Ledger, first: FirstBad, source: SourceSettings, where: str) -
         raise CuratorError(
             f"source {source.name}: {bad:,} of {ledger.read:,} rows are quarantined, more than {gate}: "
             f"{_commonest(ledger)}; the first is {_place(first.row)}: {first.row['reason']}",
-            hint=f"{where}; --max-quarantine {wide_enough(bad, ledger.read)} goes on without them",
+            hint=f"{where}; --max-quarantine {wide_enough(bad, ledger.read)} (in a recipe max_quarantine) "
+            "goes on without them",
         )
 
 
