@@ -1,8 +1,8 @@
 """How many raw rows of a source may be bad before its run stops."""
 
-import math
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 from curator.errors import UsageError
 
@@ -11,9 +11,9 @@ DEFAULT_GATE = "1%"
 
 @dataclass(frozen=True)
 class Gate:
-    """A share of the rows that were read (0 to 1), or a number of rows."""
+    """A share of the rows that were read (0 to 1, exact), or a number of rows."""
 
-    share: float | None
+    share: Fraction | None
     count: int = 0
 
     @classmethod
@@ -22,7 +22,7 @@ class Gate:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%|(\d+)", str(text).strip())
         if match is None or (match[1] and float(match[1]) > 100):
             raise UsageError(f"max_quarantine {text!r}", hint="a share such as 1%, or a number of rows such as 50")
-        return cls(float(match[1]) / 100) if match[1] else cls(None, int(match[2]))
+        return cls(Fraction(match[1]) / 100) if match[1] else cls(None, int(match[2]))
 
     def allows(self, bad: int, read: int) -> bool:
         """Whether the run may go on. One bad row passes any share above 0, or a small file could have none."""
@@ -35,9 +35,9 @@ class Gate:
         return bad <= (self.count if self.share is None else self.share * read)
 
     def __str__(self) -> str:
-        return f"{self.count:,} rows" if self.share is None else f"{self.share * 100:g}%"
+        return f"{self.count:,} rows" if self.share is None else f"{float(self.share * 100):g}%"
 
 
 def wide_enough(bad: int, read: int) -> str:
     """The smallest whole percentage that lets this many rows pass."""
-    return f"{math.ceil(bad * 100 / read)}%"
+    return f"{-(-bad * 100 // read)}%"

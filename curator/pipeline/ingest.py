@@ -124,6 +124,8 @@ class SourceFolder:
         before = [Entry(**item) for item in previous["inputs"]]
 
         def keeps(task: TaskResult) -> bool:
+            if not plan.entries:
+                return not before
             index = _file_number(task.name)
             if self.source.retry_failed and task.ledger.quarantined and index in plan.at_hand:
                 return False
@@ -238,7 +240,7 @@ def _write_nothing(folder: OutputFolder, source: SourceSettings) -> str:
 
 def _judge(plan: Increment, folder: OutputFolder, names: Sequence[str], source: SourceSettings) -> None:
     """Judge what this run brings by itself: old rows must not water a bad file down, nor be judged again."""
-    if folder.base is not None:
+    if folder.base is not None and plan.entries:
         names = [name for name in names if plan.entries[_file_number(name)].generation == plan.generation]
     if names:
         judge_tasks([folder.finished[name] for name in names], source, folder.path)

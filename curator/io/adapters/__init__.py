@@ -25,7 +25,7 @@ def rival(adapter: Adapter, names: frozenset[str], used: frozenset[str]) -> str 
     left = names - used
     for other in ADAPTERS.values():
         if left and other.name not in _RENDERED and other.takes(left):
-            return f"{adapter.name} by {_needed(adapter, names)}, or {other.name} by {_needed(other, left)}"
+            return f"{adapter.name} by {_needed(adapter, used)}, or {other.name} by {_needed(other, left)}"
     return None
 
 
