@@ -12,8 +12,9 @@ many alpaca files carry the rendered prompt in `text` beside the fields."""
 UNCLEAR = "ambiguous"
 """The reason of a row that two families claim."""
 
-_RENDERED = {"transcripts"}
-"""Families of one text, which many files carry rendered beside the fields it was made of: never a rival."""
+_WHOLE = {"openai", "sharegpt", "preference", "alpaca", "pairs"}
+"""Families whose fields are a whole example beyond doubt. One text is not: many files carry the prompt rendered in
+`text` beside the fields it was made of, or a lone `prompt` or `question` beside the turns."""
 
 
 def rival(adapter: Adapter, names: frozenset[str], used: frozenset[str]) -> str | None:
@@ -24,7 +25,7 @@ def rival(adapter: Adapter, names: frozenset[str], used: frozenset[str]) -> str 
     """
     left = names - used
     for other in ADAPTERS.values():
-        if left and other.name not in _RENDERED and other.takes(left):
+        if left and other.name in _WHOLE and other.takes(left):
             return f"{adapter.name} by {_needed(adapter, used)}, or {other.name} by {_needed(other, left)}"
     return None
 
