@@ -19,6 +19,10 @@ class CuratorError(Exception):
         return type(self), (self.message, self.hint)
 
 
+class NothingFoundError(CuratorError):
+    """A path, folder or pattern leads to no file."""
+
+
 class UsageError(CuratorError):
     """The command line, recipe or spec is wrong; nothing was started."""
 

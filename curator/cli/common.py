@@ -54,6 +54,35 @@ def pairs(values: Sequence[str] | None, option: str, separator: str = "=") -> di
     return result
 
 
+def mapping(values: Sequence[str] | None) -> dict[str, str]:
+    """`--map place=path` options, or YAML files of such pairs, as one dictionary."""
+    result: dict[str, str] = {}
+    for value in values or ():
+        if value.endswith((".yaml", ".yml", ".json")) and "=" not in value:
+            more = _mapping_of_file(Path(value))
+        else:
+            more = pairs([value], "--map")
+        for key, text in more.items():
+            if key in result:
+                raise UsageError(f"--map names {key} twice")
+            result[key] = text
+    return result
+
+
+def _mapping_of_file(path: Path) -> dict[str, str]:
+    from curator.schema.check import load_yaml
+
+    if not path.is_file():
+        raise UsageError(f"--map {path}: no such file", hint=f"looked in {Path.cwd()}")
+    try:
+        data = load_yaml(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError:
+        raise UsageError(f"--map {path}: not text in UTF-8") from None
+    if not isinstance(data, dict) or not all(isinstance(text, str) for text in data.values()):
+        raise UsageError(f"--map {path}: not pairs of texts", hint="one a line, as prompt: body.question")
+    return {str(key): text for key, text in data.items()}
+
+
 def ingest_notes(outcome: "Outcome") -> None:
     """Say out loud what was detected."""
     if outcome.ledger.quarantined:

@@ -21,17 +21,30 @@ def ingest_command(
     field: Annotated[
         list[str] | None, typer.Option(help="Declare a metadata field: name:type (string, int, float, bool).")
     ] = None,
-    adapter: Annotated[str | None, typer.Option(help="Force an adapter instead of choosing by field names.")] = None,
-    shard_bytes: Annotated[
-        int | None, typer.Option(help="Cut shards at multiples of this many raw bytes (64 MiB).")
+    map_: Annotated[
+        list[str] | None,
+        typer.Option("--map", help="Your own mapping: prompt=body.question, metadata.domain=topic, or a YAML file."),
     ] = None,
-    max_record_bytes: Annotated[int | None, typer.Option(help="Quarantine longer rows (256 MiB).")] = None,
     join: Annotated[
         str | None, typer.Option(help="Side file that joins by id, from each file's folder: answers/{name}.")
     ] = None,
     repair: Annotated[
         str | None, typer.Option(help="Repair by name: merge_consecutive,drop_trailing_user,surrogates.")
     ] = None,
+    adapter: Annotated[str | None, typer.Option(help="Force an adapter instead of choosing by field names.")] = None,
+    max_quarantine: Annotated[
+        str | None, typer.Option(help="Stop when more rows are bad: a share, or a number of rows (default 1%).")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="A changed file takes the place of its old rows; else it is path@2.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be read and how, with rows; write nothing.")
+    ] = False,
+    shard_bytes: Annotated[int | None, typer.Option(hidden=True, help="As in a recipe.")] = None,
+    max_record_bytes: Annotated[int | None, typer.Option(hidden=True, help="As in a recipe.")] = None,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", hidden=True, help="As in a recipe.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", hidden=True, help="As in a recipe.")] = False,
     out: Out = None,
     rejects: Rejects = None,
     json: Json = False,
@@ -41,29 +54,44 @@ def ingest_command(
     """Read raw files into records; what cannot be read is quarantined with its place and bytes.
 
     Formats are detected from content: JSON lines, a JSON array, CSV, TSV, Parquet, plain or as gz or zst; rows in
-    alpaca, sharegpt, OpenAI messages, prompt/completion, question/answer, preference or transcript form.
+    alpaca, sharegpt, OpenAI messages, prompt/completion, question/answer, preference or transcript form. A folder that
+    is complete takes in files that it does not hold yet. Rarer settings (shard_bytes, max_record_bytes, allow_empty,
+    retry_failed) are keys of a recipe's source, and flags of the same name.
 
     Example: curator ingest sample_data/alpaca.json --source tutor --out d/tutor
     """
-    from curator.cli.common import ingest_notes, pairs, require_sink
-    from curator.cli.render import print_outcome
+    from curator.cli.common import ingest_notes, mapping, pairs, require_sink
+    from curator.cli.render import print_json, print_outcome
     from curator.io.build import SHARD_BYTES, SourceSettings
+    from curator.io.gate import DEFAULT_GATE
     from curator.io.raw import MAX_RECORD_BYTES
     from curator.pipeline.ingest import ingest
     from curator.pipeline.passes import Options, warn_of_surprises
     from curator.pipeline.pipes import ingest_to_stream
 
-    require_sink(out)
     settings = SourceSettings(
         name=source or default_source(files),
         license=license,
         fields=pairs(field, "--field", ":"),
         adapter=adapter,
+        map=mapping(map_),
         shard_bytes=SHARD_BYTES if shard_bytes is None else shard_bytes,
         max_record_bytes=MAX_RECORD_BYTES if max_record_bytes is None else max_record_bytes,
         join=join,
         repair=tuple(name.strip() for name in repair.split(",")) if repair else (),
+        max_quarantine=DEFAULT_GATE if max_quarantine is None else max_quarantine,
+        allow_empty=allow_empty,
+        retry_failed=retry_failed,
+        replace=replace,
     )
+    if dry_run:
+        from curator.cli.render_dry_run import print_dry_run
+        from curator.pipeline.inspect.dry_run import dry_run as look
+
+        result = look(files, settings)
+        print_json(result) if json else print_dry_run(result)
+        return
+    require_sink(out)
     options = Options(workers, overwrite)
     if out is None:
         outcome = ingest_to_stream(files, settings, sys.stdout.buffer, rejects, options)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from curator.errors import UsageError
-from curator.io.adapters import ADAPTERS
+from curator.io.adapters import ADAPTERS, UNCLEAR, rival
 from curator.io.adapters.base import (
     Adapter,
     BadRow,
@@ -24,7 +24,9 @@ from curator.io.adapters.base import (
 )
 from curator.io.adapters.texts import BARE
 from curator.io.dataset import BATCH_BYTES
+from curator.io.gate import DEFAULT_GATE, Gate
 from curator.io.issues import MARKS, turn_issues
+from curator.io.mapping import compile_map, mapped_fields
 from curator.io.media import MediaStore
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
 from curator.io.repair import REPAIRS, repair_turns, without_surrogates
@@ -39,6 +41,7 @@ from curator.schema.record import (
     add_digests,
     column_type,
     content_hash,
+    fitting,
     ids_digest,
     record_schema,
 )
@@ -60,6 +63,8 @@ class SourceSettings:
     """Declared metadata fields: name to string, int, float or bool; filled from the row's field of that name."""
     adapter: str | None = None
     """Force one adapter instead of choosing by field names."""
+    map: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The person's own mapping instead of an adapter: place in the record to path in the row."""
     shard_bytes: int = SHARD_BYTES
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
@@ -69,6 +74,14 @@ class SourceSettings:
     """A side file whose rows join the source's by id: its path from the folder of a file, `{name}` being its name."""
     repair: tuple[str, ...] = ()
     """What may be changed, and is said where it was: merge_consecutive, drop_trailing_user, surrogates."""
+    max_quarantine: str | int = DEFAULT_GATE
+    """More bad rows than this, a share of all or a number, stop the run."""
+    allow_empty: bool = False
+    """Take patterns that match nothing, and files without rows."""
+    retry_failed: bool = False
+    """Read files with quarantined rows again, though nothing has changed."""
+    replace: bool = False
+    """A changed file takes the place of what it was, instead of standing beside it as `path@2`."""
 
     def __post_init__(self) -> None:
         if not self.name or any(char in self.name for char in "/#!@ \t\n"):
@@ -78,6 +91,10 @@ class SourceSettings:
         for repair in self.repair:
             if repair not in REPAIRS:
                 raise UsageError(f"source {self.name}: no repair {repair!r}", hint=did_you_mean(repair, REPAIRS))
+        if self.adapter is not None and self.map:
+            raise UsageError(
+                f"source {self.name}: adapter and map", hint="a map is an adapter of your own; leave one out"
+            )
         for field, type_ in self.fields.items():
             if not field.isidentifier():
                 raise UsageError(f"--field {field}:{type_}: not a name", hint="letters, digits and _")
@@ -93,10 +110,23 @@ class SourceSettings:
                 )
         for field, value in self.metadata.items():
             wanted = FIELD_TYPES[self.fields[field]] if field in self.fields else METADATA_FIELDS[field]
-            if _fitting(value, wanted) is None:
+            if fitting(value, wanted) is None:
                 raise UsageError(f"source {self.name}: metadata field {field} is {wanted}, {value!r} does not fit")
+        if self.map:
+            try:
+                compile_map(self.map, self.fields)
+            except UsageError as error:
+                raise UsageError(f"source {self.name}: {error.message}", error.hint) from None
+        Gate.parse(self.max_quarantine)
         if self.shard_bytes < 1024 or self.max_record_bytes < 1024:
             raise UsageError("shard_bytes and max_record_bytes must be at least 1024")
+
+    def describe(self) -> dict[str, Any]:
+        """What the records are a function of: all but what only decides whether a run goes on."""
+        settings = dataclasses.asdict(self)
+        for name in ("max_quarantine", "allow_empty", "retry_failed", "replace"):
+            del settings[name]
+        return settings
 
     def schema(self) -> pa.Schema:
         return record_schema({name: FIELD_TYPES[type_] for name, type_ in self.fields.items()})
@@ -162,30 +192,26 @@ class Found(msgspec.Struct, gc=False):
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def _fitting(value: Any, type_: pa.DataType) -> str | bool | int | float | None:
-    """The value as this type if it fits without loss, else None."""
-    if isinstance(value, bool) or pa.types.is_boolean(type_):
-        return value if isinstance(value, bool) and pa.types.is_boolean(type_) else None
-    if isinstance(value, str):
-        return value if pa.types.is_string(type_) else None
-    if pa.types.is_integer(type_):
-        return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None
-    if pa.types.is_floating(type_) and isinstance(value, int | float):
-        return float(value) if isinstance(value, float) or abs(value) <= 1 << 53 else None
-    return None
-
-
 class Builder:
     """Builds records of one raw file. `file` is its relative path, `side` the answers that join its rows, `media` takes
-    its images."""
+    its images, `generation` is the ingest run that brings it."""
 
     def __init__(
-        self, source: SourceSettings, file: str, side: Side | None = None, media: MediaStore | None = None
+        self,
+        source: SourceSettings,
+        file: str,
+        side: Side | None = None,
+        media: MediaStore | None = None,
+        generation: int = 0,
     ) -> None:
         self._media = media or MediaStore(None, None)
         self._side = side
         self.source = source
         self._file = file
+        self._generation = generation
+        self._own = compile_map(source.map, source.fields) if source.map else None
+        self._mapped = mapped_fields(source.map)
+        self._unclear: dict[tuple[frozenset[str], frozenset[str]], str | None] = {}
         self._prefix = f"{source.name}/{file}#"
         self._schema = source.schema()
         self._chosen: dict[frozenset[str], list[Adapter]] = {}
@@ -284,8 +310,9 @@ class Builder:
             answer = None if self._side is None else self._side.answer(fields)
             if answer is not None:
                 fields = {**fields, **answer}
-            adapter = self._adapter(fields)
+            adapter = self._own or self._adapter(fields)
             drafts = self._convert(adapter)(fields)
+            self._refuse_unclear(adapter, fields, [drafts] if isinstance(drafts, Draft) else drafts)
             if isinstance(drafts, list) and not drafts:
                 raise BadRow("no records: the row holds none")
             if answer is not None:
@@ -359,6 +386,8 @@ class Builder:
         Families that are asked first look at the kinds of fields, and may look into lists and objects, if there are
         any that are not opened.
         """
+        if self._own is not None:
+            return self._own.by_shape
         candidates = self._chosen.get(frozenset(fields), [])
         chosen = next((n for n, known in enumerate(candidates) if known.fits is None or known.fits(fields)), None)
         if chosen is None or chosen > 0 and has_opaque:
@@ -387,14 +416,25 @@ class Builder:
         reason = "no adapter" if self.source.adapter is None else f"not {self.source.adapter}"
         raise BadRow(f"{reason}: fields are {_shown(names)}")
 
+    def _refuse_unclear(self, adapter: Adapter, fields: Mapping[str, msgspec.Raw], drafts: list[Draft]) -> None:
+        """Raise BadRow when two families can claim the row, unless a person said which has it."""
+        if self._own is not None or self.source.adapter is not None:
+            return
+        used = frozenset(name for draft in drafts for name in draft.used)
+        key = frozenset(fields), used
+        if key not in self._unclear:
+            self._unclear[key] = rival(adapter, *key)
+        if (other := self._unclear[key]) is not None:
+            raise BadRow(f"{UNCLEAR}: {other}")
+
     def _declared(self, fields: Mapping[str, msgspec.Raw], draft: Draft) -> dict[str, Any]:
         """Values of the fields a person declared; what does not fit the type stays in extra."""
         values: dict[str, Any] = {}
         for name, type_ in self.source.fields.items():
-            if name not in fields:
+            if name not in fields or name in self._mapped:
                 continue
             try:
-                value = _fitting(msgspec.json.decode(fields[name]), FIELD_TYPES[type_])
+                value = fitting(msgspec.json.decode(fields[name]), FIELD_TYPES[type_])
             except msgspec.ValidationError:  # a number beyond any float
                 value = None
             if value is not None:
@@ -470,7 +510,7 @@ class Builder:
             ids = pc.binary_join_element_wise(self._prefix, pa.array(rows).cast(pa.string()), "")
         constants: dict[str, Any] = {
             "provenance.file": self._file,
-            "provenance.generation": 0,
+            "provenance.generation": self._generation,
             "metadata.source": self.source.name,
             "metadata.license": self.source.license,
             **{f"metadata.{name}": value for name, value in self.source.metadata.items()},

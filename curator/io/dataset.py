@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -478,6 +478,36 @@ class TaskWriter:
         return self.result
 
 
+@dataclass(frozen=True)
+class Growth:
+    """How a folder that holds something goes on with more: what it is a function of then, and what it keeps."""
+
+    fingerprint: Fingerprint
+    keeps: Callable[[TaskResult], bool]
+    """Whether a finished task is part of it still."""
+    is_all: bool
+    """Whether it holds nothing but what is at hand now."""
+    can_redo: Callable[[TaskResult], bool]
+    """Whether what the task read is at hand, should its shards be damaged."""
+
+
+Grow = Callable[[dict[str, Any], dict[str, Any] | None], Growth | None]
+"""From the fingerprint that a folder has, and the one it had when it was last complete (None: never was); None when
+the folder cannot go on from there."""
+
+
+@dataclass(frozen=True)
+class _Previous:
+    """What a folder holds of earlier runs."""
+
+    fingerprint: dict[str, Any] | None = None
+    tasks: Sequence[TaskResult] = ()
+    whole: Manifest | None = None
+    """The manifest of a complete folder."""
+    base: Manifest | None = None
+    """The manifest that the folder has, or had when it was last complete."""
+
+
 class OutputFolder:
     """A folder while it is being written: the lock, what is finished already, and the manifest at the end."""
 
@@ -488,46 +518,53 @@ class OutputFolder:
         self.finished: dict[str, TaskResult] = {}
         self.complete: Manifest | None = None
         """The manifest, when the folder was complete and sound before this run."""
+        self.base: Manifest | None = None
+        """The manifest from before there was more to do."""
         self._is_new = self._is_open = False
         """Whether it holds nothing of an earlier run; whether there is work that is not finished."""
 
     @classmethod
-    def prepare(cls, path: Path, fingerprint: Fingerprint, overwrite: bool = False) -> "OutputFolder":
+    def prepare(
+        cls, path: Path, fingerprint: Fingerprint, overwrite: bool = False, grow: Grow | None = None
+    ) -> "OutputFolder":
         """Lock `path` and find out what is left to do.
 
         Finished tasks are those whose files are on disk with the bytes that were recorded. A folder that was made
-        from other inputs or settings is refused, naming the first field that changed, unless `overwrite`.
+        from other inputs or settings is refused, naming the first field that changed, unless `overwrite`, or `grow`
+        says how it goes on from there.
         """
         if path.exists() and not path.is_dir():
             raise CuratorError(f"{path} is a file", hint="name a folder for --out")
         path.mkdir(parents=True, exist_ok=True)
         folder = cls(path, fingerprint, _lock(path))
         try:
-            folder._look(overwrite)
+            folder._look(overwrite, grow)
         except BaseException:
             folder.release()
             raise
         return folder
 
-    def _look(self, overwrite: bool) -> None:
+    def _look(self, overwrite: bool, grow: Grow | None = None) -> None:
         try:
-            previous, tasks, whole = self._previous()
+            before = self._previous()
         except CuratorError:
             if not overwrite:
                 raise
-            previous, tasks, whole = None, [], None
-        if previous is not None and previous != self.fingerprint.to_json():
+            before = _Previous()
+        growth = None
+        if before.fingerprint is not None and grow is not None:
+            growth = grow(before.fingerprint, before.base.fingerprint if before.base else None)
+        if growth is not None and overwrite:
+            is_same = growth.fingerprint.to_json() == before.fingerprint
+            growth = growth if is_same and growth.is_all else None
+        if growth is not None:
+            self.fingerprint = growth.fingerprint
+        elif before.fingerprint is not None and before.fingerprint != self.fingerprint.to_json():
             if not overwrite:
-                difference = first_difference(previous, self.fingerprint.to_json()) or ""
-                if number := re.match(r"inputs\[(\d+)\]", difference):
-                    difference = f"input {int(number[1]) + 1} has other content now ({difference})"
-                raise CuratorError(
-                    f"{self.path} was made with other inputs or settings: {difference}",
-                    hint="--overwrite replaces it, or choose another --out",
-                )
+                self._refuse(before.fingerprint, grow is not None)
             self._clear()
-            tasks, whole, previous = [], None, None
-        elif previous is None:
+            before = _Previous()
+        elif before.fingerprint is None:
             there = sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith("."))
             strays = [name for name in there if name not in _OWN_NAMES]
             if strays or (there and not overwrite):
@@ -536,32 +573,72 @@ class OutputFolder:
                     hint="choose another --out" + ("" if strays else ", or --overwrite to replace it"),
                 )
             self._clear()
-        damaged = []
+        stale, damaged = self._sort(before.tasks, growth)
+        self.base = before.base
+        is_same = before.fingerprint == self.fingerprint.to_json()
+        if before.whole is not None and is_same and not (stale or damaged):
+            self.complete = before.whole
+            return
+        self._is_new, self._is_open = before.fingerprint is None, True
+        self._sweep_temporaries()
+        if before.whole is not None or not is_same:
+            self._reopen(stale, before.whole is not None)
+
+    def _refuse(self, previous: dict[str, Any], grows: bool) -> None:
+        """Other inputs are no reason where a folder takes more of them."""
+        now = self.fingerprint.to_json()
+        if grows:
+            previous, now = {"steps": previous.get("steps")}, {"steps": now["steps"]}
+        difference = first_difference(previous, now) or ""
+        if number := re.match(r"inputs\[(\d+)\]", difference):
+            difference = f"input {int(number[1]) + 1} has other content now ({difference})"
+        raise CuratorError(
+            f"{self.path} was made with other inputs or settings: {difference}",
+            hint="--overwrite replaces it, or choose another --out",
+        )
+
+    def _sort(self, tasks: Sequence[TaskResult], growth: Growth | None) -> tuple[list[str], list[str]]:
+        """Fill `finished`; the names of tasks that are no part of the folder any more, and of damaged ones."""
+        stale, damaged = [], []
         for task in tasks:
+            if growth is not None and not growth.keeps(task):
+                stale.append(task.name)
+                continue
             problems = [
                 f"{self.path / entry.path} {problem}" for entry in task.files() if (problem := entry.problem(self.path))
             ]
             if not problems and task.notes.get(media.IMAGES):
                 digests = media.image_digests(self.path, task.shards)
                 problems = [f"{self.path}: {problem}" for problem in media.problems(self.path, digests)]
-            if problems:
-                damaged.append(task.name)
-                log.warn(f"{problems[0]}: it is written again")
-            else:
+            if not problems:
                 self.finished[task.name] = task
-        if whole is not None and not damaged:
-            self.complete = whole
-            return
-        self._is_new, self._is_open = previous is None, True
-        self._sweep_temporaries()
-        if previous is None or whole is not None:
-            # Nothing here may be called complete while tasks are redone.
-            partial = self.path / PARTIAL
-            partial.mkdir(exist_ok=True)
-            write_atomic(partial / "fingerprint.json", json.dumps(self.fingerprint.to_json(), indent=1).encode())
-            for task in self.finished.values():
-                self.record(task)
-            (self.path / MANIFEST).unlink(missing_ok=True)
+                continue
+            what = problems[0]
+            if growth is not None and not growth.can_redo(task):
+                raise CuratorError(
+                    f"{what}, and {task.label}, of which it was made, is not among the files",
+                    hint=f"name {task.label} too, as it was, or start afresh with --overwrite",
+                )
+            damaged.append(task.name)
+            log.warn(f"{what}: it is written again")
+        return stale, damaged
+
+    def _reopen(self, stale: Sequence[str], is_complete: bool) -> None:
+        """Make this an unfinished folder of `fingerprint`: nothing may be called complete while there is work to do.
+
+        A stale task goes before the fingerprint changes, so that no interruption can make it part of the new one.
+        """
+        partial = self.path / PARTIAL
+        if is_complete:
+            shutil.rmtree(partial, ignore_errors=True)
+        for name in stale:
+            (partial / f"task-{name}.json").unlink(missing_ok=True)
+        partial.mkdir(exist_ok=True)
+        write_atomic(partial / "fingerprint.json", json.dumps(self.fingerprint.to_json(), indent=1).encode())
+        if is_complete:
+            (partial / _BASE).mkdir()
+            fault_point("before_reopening")
+            (self.path / MANIFEST).rename(partial / _BASE / MANIFEST)
 
     def restart(self) -> None:
         """Begin again in a complete folder whose content its fingerprint does not tell: what came from a stream."""
@@ -569,17 +646,19 @@ class OutputFolder:
         self.finished, self.complete = {}, None
         self._look(overwrite=False)
 
-    def _previous(self) -> tuple[dict[str, Any] | None, list[TaskResult], Manifest | None]:
+    def _previous(self) -> _Previous:
         if (self.path / MANIFEST).exists():
             manifest = Manifest.read(self.path)
-            return manifest.fingerprint, manifest.tasks, manifest
+            return _Previous(manifest.fingerprint, manifest.tasks, manifest, manifest)
         partial = self.path / PARTIAL
-        if (partial / "fingerprint.json").exists():
-            tasks = [
-                TaskResult.from_json(json.loads(file.read_bytes())) for file in sorted(partial.glob("task-*.json"))
-            ]
-            return json.loads((partial / "fingerprint.json").read_bytes()), tasks, None
-        return None, [], None
+        if not (partial / "fingerprint.json").exists():
+            return _Previous()
+        base = Manifest.read(partial / _BASE) if (partial / _BASE / MANIFEST).exists() else None
+        tasks = {task.name: task for task in base.tasks} if base else {}
+        for file in sorted(partial.glob("task-*.json")):
+            task = TaskResult.from_json(json.loads(file.read_bytes()))
+            tasks[task.name] = task
+        return _Previous(json.loads((partial / "fingerprint.json").read_bytes()), list(tasks.values()), None, base)
 
     def _clear(self) -> None:
         """Delete what a dataset or mixture folder holds; anything else in it is a person's own."""
@@ -648,6 +727,8 @@ class OutputFolder:
 
 
 _LOCK = ".lock"
+_BASE = "base"
+"""In the folder of unfinished work: the manifest from before there was more to do."""
 _KINDS = ("data", "rejects", "quarantine")
 _OWN_NAMES = {*_KINDS, media.MEDIA, MANIFEST, PARTIAL, "timing.json"} | {
     "mixture.json",

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from curator import log
-from curator.errors import CuratorError
+from curator.errors import CuratorError, NothingFoundError
 
 if TYPE_CHECKING:
     from curator.io.blocks import Lines, RawBlock
@@ -42,6 +42,8 @@ class RawFile:
     relative: str
     size: int
     digest: str
+    side: "RawFile | None" = None
+    """Answers that join its rows by id; the digest covers it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
                         found.append((path, os.path.relpath(path, pattern)))
             if len(found) == before:
                 what = "holds no file that is read" if skipped else "is an empty folder"
-                raise CuratorError(f"{pattern} {what}", hint=f"looked in {os.getcwd()}")
+                raise NothingFoundError(f"{pattern} {what}", hint=f"looked in {os.getcwd()}")
         elif os.path.exists(pattern):
             named.append(pattern)
         elif any(char in pattern for char in "*?["):
@@ -106,10 +108,10 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
             skipped += hidden
             matches = [path for path in matches if path not in set(hidden)]
             if not matches:
-                raise CuratorError(f"no file matches {pattern}", hint=f"looked in {os.getcwd()}")
+                raise NothingFoundError(f"no file matches {pattern}", hint=f"looked in {os.getcwd()}")
             found += [(path, os.path.relpath(path, base)) for path in matches]
         else:
-            raise CuratorError(f"{pattern}: no such file", hint=f"looked in {os.getcwd()}")
+            raise NothingFoundError(f"{pattern}: no such file", hint=f"looked in {os.getcwd()}")
     if named:
         base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in named])
         found += [(path, os.path.relpath(os.path.abspath(path), base)) for path in named]

@@ -7,20 +7,18 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import pyarrow.parquet as pq
 
 from curator import log
 from curator.engine.base import Report
 from curator.engine.local import engine_for
-from curator.errors import CuratorError
+from curator.errors import CuratorError, NothingFoundError
 from curator.io.adapters import ADAPTERS
 from curator.io.build import Builder, Built, SourceSettings
-from curator.io.dataset import OutputFolder, TaskWriter
-from curator.io.manifest import Fingerprint, Ledger, TaskResult, total_ledger
+from curator.io.dataset import Growth, OutputFolder, TaskWriter
+from curator.io.manifest import Fingerprint, Ledger, TaskResult
 from curator.io.media import IMAGES, MediaStore, describe
 from curator.io.raw import (
     STDIN,
@@ -35,6 +33,8 @@ from curator.io.raw import (
     tell_skipped,
 )
 from curator.io.sides import Side, pair_files
+from curator.pipeline.increment import Entry, Increment, increment
+from curator.pipeline.judge import judge_tasks
 from curator.pipeline.passes import Options, Outcome, timing
 from curator.schema.record import add_digests
 
@@ -57,8 +57,7 @@ class IngestTask:
     stop: int = 0
     """Bytes; 0 reads the whole file."""
     first_row: int = 0
-    side: RawFile | None = None
-    """Answers that join the rows by id."""
+    generation: int = 0
     in_kernels: bool = False
     """Whether its rows are worth the half second that kernels take to load; the records are the same."""
 
@@ -70,10 +69,10 @@ class IngestTask:
         writer = TaskWriter(self.folder, TaskResult(self.name, self.label), self.source.schema())
         shard = None
         side = None
-        if self.side is not None:
-            side = Side.open(self.side.path, self.side.relative, self.source.max_record_bytes)
+        if self.file.side is not None:
+            side = Side.open(self.file.side.path, self.file.side.relative, self.source.max_record_bytes)
         media = media_store(self.source, self.file.path, self.folder)
-        for built in self._built(reader, Builder(self.source, self.file.relative, side, media)):
+        for built in self._built(reader, Builder(self.source, self.file.relative, side, media, self.generation)):
             number = built.first_offset // self.source.shard_bytes
             if number != shard:
                 shard = number
@@ -131,35 +130,83 @@ def media_notes(media: MediaStore) -> dict[str, int]:
     return {IMAGES: media.placed, "images that are missing": media.missing}
 
 
-@dataclass(frozen=True)
-class SourceFiles:
-    """The files of a source: those that hold records, and by their relative paths the side files that join them."""
+def source_files(files: Sequence[tuple[str, str]], source: SourceSettings) -> list[RawFile]:
+    """The files that hold records, each with its side file; a digest covers both. Raises CuratorError when a side file
+    that was asked for is missing."""
+    named, sides = pair_files(files, source.join)
+    found = []
+    for path, relative in named:
+        file = raw_file(path, relative)
+        if relative in sides:
+            side = raw_file(*sides[relative])
+            file = replace(file, side=side, digest=f"{file.digest}+{side.digest}")
+        found.append(file)
+    return found
 
-    records: list[RawFile]
-    sides: dict[str, RawFile]
 
-    @classmethod
-    def find(cls, files: Sequence[tuple[str, str]], source: SourceSettings) -> "SourceFiles":
-        """Describe files with their digests. Raises CuratorError when a side file that was asked for is missing."""
-        named, sides = pair_files(files, source.join)
-        return cls([raw_file(*file) for file in named], {of: raw_file(*side) for of, side in sides.items()})
+def source_steps(source: SourceSettings) -> tuple[dict[str, Any], ...]:
+    """What the records of a source are a function of, besides its files."""
+    return ({"step": STEP, "version": VERSION, "settings": source.describe()},)
 
-    def fingerprint(self, source: SourceSettings) -> Fingerprint:
-        """What the folder of the source is a function of."""
-        step = {"step": STEP, "version": VERSION, "settings": asdict(source)}
-        files = [*self.records, *self.sides.values()]
-        return Fingerprint((step,), tuple({"file": file.relative, "digest": file.digest} for file in files))
+
+@dataclass
+class SourceFolder:
+    """The named files of a source, and how a folder goes on with them from whatever it holds."""
+
+    files: Sequence[RawFile]
+    source: SourceSettings
+    plan: Increment = field(init=False)
+    fingerprint: Fingerprint = field(init=False)
+    """Of a new folder."""
+    _grown: dict[str, Increment] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.plan = increment((), self.files, self.source.replace)
+        self.fingerprint = self._fingerprint(self.plan)
+
+    def _fingerprint(self, plan: Increment) -> Fingerprint:
+        return Fingerprint(source_steps(self.source), plan.inputs())
+
+    def grow(self, previous: dict[str, Any], base: dict[str, Any] | None) -> Growth | None:
+        """See `io.dataset.Grow`."""
+        if previous["steps"] != self.fingerprint.to_json()["steps"]:
+            return None
+        plan = increment(base["inputs"] if base else (), self.files, self.source.replace)
+        fingerprint = self._fingerprint(plan)
+        self._grown[fingerprint.digest()] = plan
+        before = [Entry(**item) for item in previous["inputs"]]
+
+        def keeps(task: TaskResult) -> bool:
+            if not plan.entries:
+                return not before
+            index = _file_number(task.name)
+            if self.source.retry_failed and task.ledger.quarantined and index in plan.at_hand:
+                return False
+            return index < min(len(before), len(plan.entries)) and before[index] == plan.entries[index]
+
+        is_all = all(index in plan.at_hand for index, _ in plan.live())
+        return Growth(fingerprint, keeps, is_all, lambda task: _file_number(task.name) in plan.at_hand)
+
+    def settle(self, fingerprint: Fingerprint) -> bool:
+        """Follow the fingerprint that the folder has taken; whether it is one that had been complete before."""
+        self.plan = self._grown.get(fingerprint.digest(), self.plan)
+        return self.plan.generation > 0
+
+
+def _file_number(task: str) -> int:
+    return int(task.partition("-")[0])
 
 
 def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: Options) -> Outcome:
     """Read raw files into `out`. What cannot be read is in `quarantine/` with its place, reason and bytes.
 
-    Raises CuratorError when nothing matches, a compressed stream is damaged, or every row is bad.
+    A complete folder of the same settings takes in what it does not hold yet. Raises CuratorError when nothing
+    matches, a compressed stream is damaged, or more rows are bad than the source allows.
     """
     if list(patterns) == [STDIN]:
         with _spooled(out) as path:
             return _ingest([(path, STDIN)], source, out, options)
-    files, skipped = expand(patterns)
+    files, skipped = find_files(patterns, source)
     tell_skipped(skipped)
     inside = [path for path, _ in files if Path(path).resolve().is_relative_to(out.resolve())]
     if inside:
@@ -167,43 +214,104 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
     return _ingest(files, source, out, options)
 
 
+def find_files(patterns: Sequence[str], source: SourceSettings) -> tuple[list[tuple[str, str]], list[str]]:
+    """Files behind patterns as (path, relative path), and what was skipped. Raises NothingFoundError for a pattern
+    that matches nothing, unless the source allows that."""
+    matching = []
+    for pattern in patterns if source.allow_empty else ():
+        try:
+            expand([pattern])
+            matching.append(pattern)
+        except NothingFoundError as error:
+            log.warn(f"{error.message} ({error.hint})")
+    return expand(matching if source.allow_empty else patterns)
+
+
 def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path, options: Options) -> Outcome:
     started = time.time()
-    found = SourceFiles.find(files, source)
-    raw_files = found.records
-    folder = OutputFolder.prepare(out, found.fingerprint(source), options.overwrite)
+    joining = SourceFolder(source_files(files, source), source)
+    folder = OutputFolder.prepare(out, joining.fingerprint, options.overwrite, joining.grow)
     try:
+        told = joining.settle(folder.fingerprint)
+        plan = joining.plan
+        if told and (plan.new or plan.changed or plan.renamed or plan.absent):
+            log.info(f"{out}: {plan.told()}")
         if folder.complete is not None:
             outcome = Outcome(out, [STEP], folder.complete.ledger(), time.time() - started, True)
-            outcome.notes = _notes(folder.complete.tasks)
+            outcome.notes = _notes(folder.complete.tasks, plan if told else None)
             return outcome
-        _open_all([*raw_files, *found.sides.values()])
-        tasks = [
-            task
-            for index, file in enumerate(raw_files)
-            for task in _plan(index, file, source, out, found.sides.get(file.relative))
-        ]
-        missing = [task for task in tasks if task.name not in folder.finished]
-        total = sum(file.size for file in raw_files)
+        names, missing = _work(plan, folder, source, out)
+        total = sum(file.size for file in {task.file.relative: task.file for task in missing}.values())
         with log.progress(total, f"ingest {source.name}", "bytes") as bar:
             for _, result in engine_for(options.workers, total, WORTH_BYTES).run(missing, bar.advance):
                 folder.record(result)
-        results = [folder.finished[task.name] for task in tasks]
-        _refuse_all_bad(results, source, out)
+        if not names:
+            names = [_write_nothing(folder, source)]
+        _judge(plan, folder, names, source)
+        results = [folder.finished[name] for name in names]
         shards = [entry for result in results for entry in result.shards]
         images = describe(out, shards, sum(result.notes.get(IMAGES, 0) for result in results))
-        manifest = folder.finish(
-            [task.name for task in tasks],
-            source.schema(),
-            [],
-            timing(started, [file.path for file in raw_files]),
-            images,
-        )
+        extra = {"generations": _generations(plan, folder, names), **images}
+        manifest = folder.finish(names, source.schema(), [], timing(started, [path for path, _ in files]), extra)
     finally:
         folder.release()
     outcome = Outcome(out, [STEP], manifest.ledger(), time.time() - started)
-    outcome.notes = _notes(manifest.tasks)
+    outcome.notes = _notes(manifest.tasks, plan if told else None)
     return outcome
+
+
+def _work(
+    plan: Increment, folder: OutputFolder, source: SourceSettings, out: Path
+) -> tuple[list[str], list[IngestTask]]:
+    """The names of all tasks of the folder in order, and the tasks that are not done."""
+    known: dict[int, list[str]] = {}
+    for task in folder.base.tasks if folder.base else ():
+        known.setdefault(_file_number(task.name), []).append(task.name)
+    planned: dict[int, list[str]] = {}
+    to_read = []
+    for index, entry in plan.live():
+        # What a complete folder held needs its raw file only where shards of it are damaged.
+        if entry.generation < plan.generation and all(name in folder.finished for name in known[index]):
+            planned[index] = known[index]
+        else:
+            to_read.append(index)
+    files = [plan.at_hand[index] for index in to_read]
+    _open_all([*files, *(file.side for file in files if file.side is not None)])
+    missing: list[IngestTask] = []
+    for index in to_read:
+        tasks = _plan(index, plan.at_hand[index], source, out, plan.entries[index].generation)
+        planned[index] = [task.name for task in tasks]
+        missing += [task for task in tasks if task.name not in folder.finished]
+    return [name for index, _ in plan.live() for name in planned[index]], missing
+
+
+def _write_nothing(folder: OutputFolder, source: SourceSettings) -> str:
+    """The task of a source without files: an empty shard, for its schema."""
+    name = "00000-00000"
+    if name not in folder.finished:
+        writer = TaskWriter(folder.path, TaskResult(name, "no file"), source.schema())
+        writer.begin_shard(f"part-{name}")
+        folder.record(writer.close())
+    return name
+
+
+def _judge(plan: Increment, folder: OutputFolder, names: Sequence[str], source: SourceSettings) -> None:
+    """Judge what this run brings by itself: old rows must not water a bad file down, nor be judged again."""
+    if folder.base is not None and plan.entries:
+        names = [name for name in names if plan.entries[_file_number(name)].generation == plan.generation]
+    if names:
+        judge_tasks([folder.finished[name] for name in names], source, folder.path)
+
+
+def _generations(plan: Increment, folder: OutputFolder, names: Sequence[str]) -> list[dict[str, int]]:
+    """What each ingest run brought that is there still: its number, files, and records kept."""
+    counts: dict[int, dict[str, int]] = {}
+    for _, entry in plan.live():
+        count = counts.setdefault(entry.generation, {"generation": entry.generation, "files": 0, "kept": 0})
+        count["files"] += 1
+    for name in names if plan.entries else ():
+        counts[plan.entries[_file_number(name)].generation]["kept"] += folder.finished[name].ledger.kept
+    return [counts[generation] for generation in sorted(counts)]
 
 
 @contextmanager
@@ -216,21 +324,20 @@ def _spooled(out: Path) -> Iterator[str]:
         yield file.name
 
 
-def _plan(
-    index: int, file: RawFile, source: SourceSettings, out: Path, side: RawFile | None = None
-) -> list[IngestTask]:
+def _plan(index: int, file: RawFile, source: SourceSettings, out: Path, generation: int) -> list[IngestTask]:
     """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards, unless its rows
     build on rows before them or meet those of a side file."""
-    is_cut = file.size > source.shard_bytes and side is None and container_of(file.path) == Container("none", "jsonl")
+    is_cut = file.size > source.shard_bytes and file.side is None
+    is_cut = is_cut and container_of(file.path) == Container("none", "jsonl")
     if is_cut and not holds_any(file.path, marks(source.adapter)):
         parts = split_lines(file.path, source.shard_bytes, source.max_record_bytes)
         return [
             IngestTask(
-                f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row, None, True
+                f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row, generation, True
             )
             for number, (start, stop, first_row) in enumerate(parts)
         ]
-    return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out, side=side)]
+    return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out, generation=generation)]
 
 
 def marks(adapter: str | None) -> list[bytes]:
@@ -259,20 +366,7 @@ def _open_all(files: Sequence[RawFile]) -> None:
         warm()
 
 
-def _refuse_all_bad(results: Sequence[TaskResult], source: SourceSettings, out: Path) -> None:
-    ledger = total_ledger(results)
-    if ledger.read and not ledger.kept:
-        entry = next(entry for result in results for entry in result.quarantine)
-        row = pq.ParquetFile(out / entry.path).read_row_group(0).slice(0, 1).to_pylist()[0]
-        shown = row["raw"][:200].decode(errors="replace")
-        raise CuratorError(
-            f"source {source.name}: none of {ledger.read:,} rows could be read; row {row['row']} of {row['file']}: "
-            f"{row['reason']}",
-            hint=f"the row begins: {shown}",
-        )
-
-
-def _notes(results: Sequence[TaskResult]) -> dict[str, Any]:
+def _notes(results: Sequence[TaskResult], plan: Increment | None) -> dict[str, Any]:
     notes: dict[str, int] = {}
     reasons: dict[str, int] = {}
     for result in results:
@@ -280,4 +374,5 @@ def _notes(results: Sequence[TaskResult]) -> dict[str, Any]:
             notes[key] = notes.get(key, 0) + count
         for reason, count in result.ledger.quarantined.items():
             reasons[reason] = reasons.get(reason, 0) + count
-    return {"detected": dict(sorted(notes.items())), "quarantined_by_reason": dict(sorted(reasons.items()))}
+    found = {"detected": dict(sorted(notes.items())), "quarantined_by_reason": dict(sorted(reasons.items()))}
+    return found if plan is None else {**found, "files": plan.notes()}

@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,13 +14,13 @@ from curator.io.build import Builder, SourceSettings
 from curator.io.dataset import BATCH_BYTES, Dataset, OutputFolder, TaskWriter, check_columns
 from curator.io.manifest import Fingerprint, Ledger, TaskResult
 from curator.io.media import IMAGES
-from curator.io.raw import RawReader, expand, tell_skipped
+from curator.io.raw import RawReader, tell_skipped
 from curator.io.sides import Side, pair_files
 from curator.io.stream import StreamReader, StreamWriter, pass_entry
 from curator.pipeline.apply import Chain, output_schema
 from curator.pipeline.ingest import STEP as INGEST
-from curator.pipeline.ingest import VERSION as INGEST_VERSION
-from curator.pipeline.ingest import account, media_notes, media_store, side_notes
+from curator.pipeline.ingest import account, find_files, media_notes, media_store, side_notes, source_steps
+from curator.pipeline.judge import FirstBad, judge
 from curator.pipeline.passes import Options, Outcome, run_pass
 from curator.schema.record import add_digests, ids_digest, row_bytes
 from curator.stages.base import RowStage, Stage
@@ -199,12 +198,13 @@ def ingest_to_stream(
     patterns: Sequence[str], source: SourceSettings, sink: IO[bytes], rejects: Path | None, options: Options
 ) -> Outcome:
     """Raw files (or stdin) as a stream of records; bad rows go to `rejects`, or are counted."""
-    files, skipped = expand(patterns)
+    files, skipped = find_files(patterns, source)
     tell_skipped(skipped)
     files, sides = pair_files(files, source.join)
     ledger = Ledger()
     notes: dict[str, int] = {}
-    steps = [{"step": INGEST, "version": INGEST_VERSION, "settings": asdict(source)}]
+    steps = list(source_steps(source))
+    first = FirstBad()
     schema = source.schema()
     with _rejects_folder(rejects, schema, steps, options) as kept_rejects:
         writer = StreamWriter(sink, schema)
@@ -221,6 +221,7 @@ def ingest_to_stream(
                         ledger.quarantined[key] = ledger.quarantined.get(key, 0) + 1
                     bad_ids = ids_digest(built.bad.column("id"))
                     ledger.quarantined_ids = add_digests(ledger.quarantined_ids, bad_ids)
+                    first.look(built.bad)
                     if kept_rejects is not None:
                         kept_rejects.quarantine(built.bad)
                     for adapter, count in built.adapters.items():
@@ -231,11 +232,7 @@ def ingest_to_stream(
                         notes[note] = notes.get(note, 0) + count
         if problem := ledger.problem():
             raise CuratorError(f"ingest: {problem}", hint="this is a bug in an adapter; please report it")
-        if ledger.read and not ledger.kept:
-            reasons = ", ".join(f"{reason} {count:,}" for reason, count in ledger.quarantined.items())
-            raise CuratorError(
-                f"none of {ledger.read:,} rows could be read: {reasons}", hint="--rejects DIR keeps them"
-            )
+        judge(ledger, first, source, "--rejects DIR keeps them" if rejects is None else f"they are in {rejects}")
         writer.close([pass_entry(steps, ledger)])
     outcome = Outcome(STDOUT, [INGEST], ledger, 0.0)
     outcome.notes = {"detected": notes, "quarantined_by_reason": dict(sorted(ledger.quarantined.items()))}

@@ -8,6 +8,7 @@ from typing import Any
 
 from curator.errors import UsageError
 from curator.io.build import SHARD_BYTES, SourceSettings
+from curator.io.gate import DEFAULT_GATE
 from curator.io.raw import MAX_RECORD_BYTES
 from curator.mixture.spec import MixSpec
 from curator.schema.check import build, did_you_mean, load_yaml
@@ -31,6 +32,9 @@ class Source:
     """Metadata fields of your own, name to string, int, float or bool, filled from the row's field of that name."""
     adapter: str | None = None
     """Force one adapter instead of choosing by field names."""
+    map: dict[str, str] = field(default_factory=dict)
+    """A mapping of your own: place in the record (`prompt`, `response`, `metadata.domain`, ...) to path in the row
+    (`body.question`, `answers[0].text`, or a constant: `='text'`)."""
     shard_bytes: int = SHARD_BYTES
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
@@ -41,6 +45,14 @@ class Source:
     """A side file whose rows join the source's by id: its path from the folder of a file, `{name}` being its name."""
     repair: list[str] = field(default_factory=list)
     """What may be changed, and is said where it was: merge_consecutive, drop_trailing_user, surrogates."""
+    max_quarantine: str | int = DEFAULT_GATE
+    """More quarantined rows than this stop the run: a share of all (one row passes any), or a number."""
+    allow_empty: bool = False
+    """Take paths that lead to nothing, and files without rows."""
+    retry_failed: bool = False
+    """Read files with quarantined rows again in every run, though nothing has changed."""
+    replace: bool = False
+    """A changed file takes the place of what it was; else both stay, and the new one is `path@2`."""
 
     def settings(self) -> SourceSettings:
         values = asdict(self)

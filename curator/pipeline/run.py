@@ -17,9 +17,8 @@ from curator.errors import CuratorError
 from curator.extras import require
 from curator.io.dataset import Dataset, check_columns
 from curator.io.manifest import MANIFEST, PARTIAL, Fingerprint, Ledger, Manifest, first_difference
-from curator.io.raw import expand
 from curator.pipeline.apply import output_schema
-from curator.pipeline.ingest import SourceFiles, ingest
+from curator.pipeline.ingest import SourceFolder, find_files, ingest, source_files
 from curator.pipeline.mix import mix, mix_fingerprint, resolve
 from curator.pipeline.passes import Options, Outcome, fingerprint, run_pass
 from curator.pipeline.recipe import Recipe
@@ -75,7 +74,7 @@ class RunResult:
 def check_recipe(recipe: Recipe) -> None:
     """Find before any work what would stop it later: files, columns, expressions, models. Raises CuratorError."""
     for source in recipe.sources:
-        expand(source.patterns(recipe.root))
+        find_files(source.patterns(recipe.root), source.settings())
     names = [source.name for source in recipe.sources]
     schema = unify_schemas([source.settings().schema() for source in recipe.sources], names)
     for stage in recipe.steps:
@@ -157,8 +156,9 @@ def what_would_run(recipe: Recipe, out: Path) -> list[tuple[str, str]]:
     folders: list[Path] = []
     for source in recipe.sources:
         folder = out / "sources" / source.name
-        files = SourceFiles.find(expand(source.patterns(recipe.root))[0], source.settings())
-        lines.append((str(folder), _state(folder, files.fingerprint(source.settings()))))
+        settings = source.settings()
+        files = source_files(find_files(source.patterns(recipe.root), settings)[0], settings)
+        lines.append((str(folder), _source_state(folder, SourceFolder(files, settings))))
         folders.append(folder)
     steps: list[tuple[Path, Callable[[Dataset], Fingerprint]]] = [
         (out / step.folder, partial(fingerprint, stages=step.stages)) for step in schedule(recipe.steps)
@@ -182,6 +182,19 @@ _DONE = "done"
 
 def _later(folder: Path) -> str:
     return "would run again, its input changes" if (folder / MANIFEST).exists() else "would run"
+
+
+def _source_state(folder: Path, joining: SourceFolder) -> str:
+    if not (folder / MANIFEST).exists():
+        return _unfinished(folder)
+    held = Manifest.read(folder).fingerprint
+    growth = joining.grow(held, held)
+    if growth is None:
+        return _state(folder, joining.fingerprint)
+    if growth.fingerprint.to_json() == held:
+        return _DONE
+    joining.settle(growth.fingerprint)
+    return f"would go on: {joining.plan.told()}"
 
 
 def _state(folder: Path, wanted: Fingerprint) -> str:

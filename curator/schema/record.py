@@ -85,6 +85,19 @@ FIELD_TYPES: dict[str, pa.DataType] = {
 """Types a person may declare for a metadata field of their own (`--field team:string`)."""
 
 
+def fitting(value: Any, type_: pa.DataType) -> str | bool | int | float | None:
+    """The value as this type of a metadata field if it fits without loss, else None."""
+    if isinstance(value, bool) or pa.types.is_boolean(type_):
+        return value if isinstance(value, bool) and pa.types.is_boolean(type_) else None
+    if isinstance(value, str):
+        return value if pa.types.is_string(type_) else None
+    if pa.types.is_integer(type_):
+        return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None
+    if pa.types.is_floating(type_) and isinstance(value, int | float):
+        return float(value) if isinstance(value, float) or abs(value) <= 1 << 53 else None
+    return None
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of a record: its Arrow type and what it means to a reader."""

@@ -52,7 +52,6 @@ def test_the_example_of_an_adapter_is_its_own(name: str) -> None:
         ({"chosen": "\n\nHuman: a\n\nAssistant: b", "rejected": "\n\nHuman: a\n\nAssistant: c"}, "transcripts"),
         ({"text": "\n\nHuman: a\n\nAssistant: b"}, "transcripts"),
         ({"messages": [{"role": "user", "content": "a"}], "text": "x"}, "openai"),
-        ({"messages": [{"role": "user", "content": "a"}], "instruction": "x", "output": "y"}, "openai"),
         ({"conversations": [{"from": "human", "value": "a"}], "text": "x"}, "sharegpt"),
     ],
 )

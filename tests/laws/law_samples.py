@@ -89,6 +89,7 @@ def whole_recipe(folder: Path, shard_bytes: int = SHARD_BYTES) -> Recipe:
             "path": "chats/*.jsonl.gz" if name == "agents" else files,
             "license": "apache-2.0",
             "shard_bytes": shard_bytes,
+            "max_quarantine": "40%",
         }
         for name, files in SOURCES.items()
     ]

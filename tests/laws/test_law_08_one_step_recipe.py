@@ -85,7 +85,7 @@ def by_recipe(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Story:
     sources = [
         {"name": "quiz", "path": ["qa.csv", "qa.parquet"], "license": "mit", "fields": {"team": "string"}},
         {"name": "assistants", "path": "messages.jsonl.zst", "shard_bytes": 20_000},
-        {"name": "broken", "path": "broken.jsonl", "adapter": "alpaca"},
+        {"name": "broken", "path": "broken.jsonl", "adapter": "alpaca", "max_quarantine": "40%"},
     ]
     recipes = [step.recipe for step in steps(model)]
     recipe = recipe_of(folder, {"name": "one", "root": str(SAMPLES), "sources": sources, "steps": recipes, "mix": MIX})
@@ -99,7 +99,7 @@ def by_recipe(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Story:
     [
         ("quiz", [SAMPLES / "qa.csv", SAMPLES / "qa.parquet", "--license", "mit", "--field", "team:string"]),
         ("assistants", [SAMPLES / "messages.jsonl.zst", "--shard-bytes", 20_000]),
-        ("broken", [SAMPLES / "broken.jsonl", "--adapter", "alpaca"]),
+        ("broken", [SAMPLES / "broken.jsonl", "--adapter", "alpaca", "--max-quarantine", "40%"]),
     ],
 )
 def test_ingest(by_recipe: Story, tmp_path: Path, source: str, options: list[Any]) -> None:

@@ -133,10 +133,10 @@ def test_a_changed_file_is_noticed_even_with_its_old_size_and_time(tmp_path: Pat
     stat = path.stat()
     path.write_bytes(path.read_bytes().replace(b"question 7", b"question 8", 1))
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    with pytest.raises(
-        CuratorError, match=r"other inputs or settings: input 1 has other content now \(inputs\[0\]\.digest"
-    ):
-        ingested(path, tmp_path / "out")
+    outcome = ingested(path, tmp_path / "out")
+    assert not outcome.reused and outcome.notes["files"]["changed"] == {"raw.jsonl": "raw.jsonl@2"}
+    rows = {row["id"]: row["messages"][0]["content"] for row in rows_of(tmp_path / "out")}
+    assert (rows["s/raw.jsonl#7"], rows["s/raw.jsonl@2#7"], len(rows)) == ("question 7", "question 8", 400)
     ingested(path, tmp_path / "out", Options(workers=1, overwrite=True))
     assert rows_of(tmp_path / "out")[7]["messages"][0]["content"] == "question 8"
 

@@ -132,4 +132,6 @@ def test_only_bad_rows_are_a_failure(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "raw.jsonl", [b"broken", b"{}"])
     with pytest.raises(CuratorError) as caught:
         ingest_to_stream([str(path)], SourceSettings("s"), io.BytesIO(), None, ONE)
-    assert caught.value.message == "none of 2 rows could be read: not JSON 1, no adapter 1"
+    assert caught.value.message == (
+        "source s: none of 2 rows could be read; row 0 of raw.jsonl: not JSON: invalid character (byte 0)"
+    )

@@ -55,3 +55,28 @@ _LAST = (prompts.ADAPTER, texts.ADAPTER, transcripts.ADAPTER)
 ADAPTERS: dict[str, Adapter] = {adapter.name: adapter for adapter in (*_NARROW, *_TASKS, *_WIDE, *_LAST)}
 """By name, in the order in which they are asked; the first that takes the fields has the row. Transcripts come last:
 many alpaca files carry the rendered prompt in `text` beside the fields."""
+
+UNCLEAR = "ambiguous"
+"""The reason of a row that two families claim."""
+
+_WHOLE = {"openai", "sharegpt", "preference", "alpaca", "pairs"}
+"""Families whose fields are a whole example beyond doubt. One text is not: many files carry the prompt rendered in
+`text` beside the fields it was made of, or a lone `prompt` or `question` beside the turns."""
+
+
+def rival(adapter: Adapter, names: frozenset[str], used: frozenset[str]) -> str | None:
+    """Which two readings a row has, or None: what `adapter` leaves of it is a whole row of some family, too.
+
+    `names` are the row's fields, `used` those that the adapter found a place for. So `messages` beside `conversations`
+    is ambiguous, and so is `messages` beside `instruction` and `output`; fields that both readings share are not.
+    """
+    left = names - used
+    for other in ADAPTERS.values():
+        if left and other.name in _WHOLE and other.takes(left):
+            return f"{adapter.name} by {_needed(adapter, used)}, or {other.name} by {_needed(other, left)}"
+    return None
+
+
+def _needed(adapter: Adapter, names: frozenset[str]) -> str:
+    """The fields without which the family would not take the row."""
+    return ", ".join(sorted(name for name in names if not adapter.takes(names - {name}))) or "its fields"
