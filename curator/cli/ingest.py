@@ -26,7 +26,7 @@ def ingest_command(
         typer.Option("--map", help="Your own mapping: prompt=body.question, metadata.domain=topic, or a YAML file."),
     ] = None,
     join: Annotated[
-        str | None, typer.Option(help="Side file that joins by id, from each file's folder: answers/{name}.")
+        str | None, typer.Option(hidden=True, help="Side file that joins by id, from each file's folder.")
     ] = None,
     repair: Annotated[
         str | None, typer.Option(help="Repair by name: merge_consecutive,drop_trailing_user,surrogates.")

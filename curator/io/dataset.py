@@ -157,7 +157,8 @@ def naming_damage(path: Path) -> Iterator[None]:
     """Say which shard cannot be read, and the way back."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    # A flipped byte in a footer may stand in the name of a column.
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if path.exists() and getattr(error, "errno", None):
             raise  # the disk's fault, not the file's
         what = f"is damaged: {str(error).splitlines()[0]}" if path.exists() else "is missing"

@@ -6,13 +6,15 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
 from curator.faults import fault_point
-from curator.io.adapters.base import Draft
 from curator.io.manifest import FileEntry, digest_bytes, placing
+
+if TYPE_CHECKING:
+    from curator.io.adapters.base import Draft
 
 MEDIA = "media"
 IMAGES = "images"
@@ -75,7 +77,7 @@ class MediaStore:
         self._numbers = count()
         self.placed = self.missing = 0
 
-    def resolve(self, draft: Draft) -> None:
+    def resolve(self, draft: "Draft") -> None:
         """Store the images of a draft. Those that cannot be had leave the turns, are told in `form` and tagged."""
         missing: list[dict[str, Any]] = []
         issues: set[str] = set()

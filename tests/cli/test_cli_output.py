@@ -58,7 +58,7 @@ def test_json_is_one_object(name: str, at_work: Path, small: Path, tmp_path: Pat
 def test_every_stage_command_is_in_the_table_above() -> None:
     from cli_helpers import commands
 
-    looking = {"order", "train", "run", "show", "why", "stats", "check", "classify train"}
+    looking = {"order", "train", "run", "show", "why", "stats", "check", "export", "classify train"}
     assert {name.removeprefix("curator ") for name, _ in commands()} - looking == set(STAGES)
 
 
