@@ -108,7 +108,7 @@ class _Sample:
         if built.records.num_rows:
             self.good.append((row, built.records.to_pylist()))
             self.families.update(built.adapters)
-            names = frozenset(json.loads(row.data))
+            names = frozenset(_parsed(row))
             self.claims.update(adapter.name for adapter in ADAPTERS.values() if adapter.takes(names))
 
     def report(self) -> dict[str, Any]:
@@ -148,6 +148,17 @@ class _Sample:
         }
 
 
+_BARE = "the row"
+"""What a row is called that is a value alone, not an object."""
+_MAX_DIGITS = 1000
+
+
+def _parsed(row: RawRow) -> dict[str, Any]:
+    """The row as Python values, for showing and probing; a number too long for Python is a 0."""
+    value = json.loads(row.data, parse_int=lambda text: int(text) if len(text) < _MAX_DIGITS else 0)
+    return value if isinstance(value, dict) else {_BARE: value}
+
+
 def _spaced(count: int, wanted: int) -> list[int]:
     """The first, the last, and some between."""
     if count <= wanted:
@@ -175,7 +186,7 @@ class _Fields:
 
     def table(self) -> list[dict[str, Any]]:
         """One entry a field: `field` (a path; `[]` is any element), `rows` that have it, `places` in the record."""
-        parsed = [(json.loads(row.data), records) for row, records in self.sample.good]
+        parsed = [(_parsed(row), records) for row, records in self.sample.good]
         shapes: dict[frozenset[str], list[int]] = {}
         for index, (values, _) in enumerate(parsed):
             self.counts.update(values.keys())
@@ -216,7 +227,8 @@ class _Fields:
             yield from [other for other in self.values.get(path, ()) if other != value][:3]
 
     def _converted(self, values: dict[str, Any]) -> list[dict[str, Any]] | None:
-        (built,) = self.sample.builder.build([RawRow(0, 0, json.dumps(values).encode())])
+        row = values[_BARE] if values.keys() == {_BARE} else values
+        (built,) = self.sample.builder.build([RawRow(0, 0, json.dumps(row).encode())])
         return [_flat(record) for record in built.records.to_pylist()] if built.records.num_rows else None
 
     def _folded(self) -> list[dict[str, Any]]:
@@ -314,7 +326,7 @@ _SHOWN_CHARS = 400
 
 
 def _before_and_after(row: RawRow, records: list[dict[str, Any]]) -> dict[str, Any]:
-    values = json.loads(row.data)
+    values = _parsed(row)
     before = {name: _short(value) for name, value in values.items()}
     after = []
     for record in records[:_SHOWN_ROWS]:
