@@ -159,6 +159,8 @@ def _labelled(row: Object) -> Seen | None:
         turns, used = _conversations(row["conversations"]), used | {"conversations"}
     elif ask is not None and reply is not None:
         asked = _messages(row[ask]) if isinstance(row[ask], list) else [Turn("user", _text(row, ask))]
+        if ask == "instruction" and isinstance(row[ask], str) and _text_or_null(row, "input"):
+            asked, used = [Turn("user", f"{row[ask]}\n\n{row['input']}")], used | {"input"}
         replied = _messages(row[reply]) if isinstance(row[reply], list) else [Turn("assistant", _text(row, reply))]
         turns, used = [*asked, *replied], used | {ask, reply}
     else:
