@@ -31,6 +31,13 @@ def test_labels_make_feedback_and_survive(row: dict[str, Any], label: bool) -> N
     assert extra_of(record) == {name: label}
 
 
+@pytest.mark.parametrize(("given", "asked"), [("x", "q\n\nx"), ("", "q"), (None, "q")])
+def test_feedback_of_an_alpaca_row_has_its_input(given: Any, asked: str) -> None:
+    record = record_of({"instruction": "q", "input": given, "output": "a", "kto_tag": False}, "kto")
+    assert turns_of(record) == [("user", asked), ("assistant", "a")]
+    assert ("input" in extra_of(record)) == (not given)
+
+
 def test_feedback_keeps_system_and_tools() -> None:
     row = {"system": "s", "tools": [{"a": 1.0}], "prompt": "q", "completion": "<think>t</think>a", "label": True}
     record = record_of(json.dumps(row), "kto")

@@ -22,6 +22,12 @@ ROLES = (
     | dict.fromkeys(("tool", "observation", "function", "function_response"), "tool")
 )
 TEXT_PARTS = ("text", "input_text", "output_text")
+OTHER_PAIRS = (
+    *(("query", "response"), ("query", "answer"), ("query", "output"), ("input", "output"), ("prompt", "output")),
+    *(("prompt", "answer"), ("question", "output"), ("question", "completion")),
+    *(("instruction", "answer"), ("instruction", "completion")),
+)
+BESIDE_TEXT = {"role", "instruction", "prompt", "question", "response", "completion", "output", "answer", "input"}
 PAIRS = (("prompt", "completion"), ("prompt", "response"), ("question", "answer"), ("question", "response"))
 TAGS: dict[str, type] = {"reasoning_trace": bool}
 TAGS |= dict.fromkeys(("source", "domain", "task_type", "difficulty", "language", "license", "teacher"), str)
@@ -110,6 +116,8 @@ def read(line: bytes) -> Seen:
     names = set(row)
     both = {"chosen", "rejected"} <= names
     neither = not names & {"chosen", "rejected"}
+    if isinstance(row.get("label"), bool) and neither and (seen := _labelled(row)):
+        return seen
     if "messages" in names and neither and "label" not in names:
         return Seen("openai", _messages(row["messages"]), {"messages", "tools"}, tools=row.get("tools"))
     if "conversations" in names and neither:
@@ -117,6 +125,8 @@ def read(line: bytes) -> Seen:
         return Seen("sharegpt", turns, {"conversations", "tools", "system"}, tools=row.get("tools"))
     if both and names & {"prompt", "question", "instruction", "conversations", "messages"}:
         return _preference(row)
+    if neither and (seen := _reasoned(row)):
+        return seen
     if "instruction" in names and names & {"output", "response"}:
         return _alpaca(row)
     for pair in PAIRS:
@@ -129,8 +139,85 @@ def read(line: bytes) -> Seen:
         _expect(any(turn.role == "user" for turn in chosen))
         return Seen("transcripts", chosen, {"chosen", "rejected"}, _without_shared(chosen, rejected))
     if "text" in names and not names & {"messages", "conversations"}:
+        try:
+            return _asked(row)
+        except Bad as error:
+            if str(error) != "no shape":
+                raise
+        is_plain = isinstance(row["text"], str) and not row["text"].startswith(("\n\nHuman:", "\n\nAssistant:"))
+        if is_plain and neither and not names & BESIDE_TEXT:
+            return Seen("texts", [Turn("assistant", row["text"])], {"text"})
         return Seen("transcripts", _transcript(row["text"]), {"text"})
+    return _asked(row)
+
+
+def _labelled(row: Object) -> Seen | None:
+    """Turns, or a prompt and its completion, that somebody called good or bad."""
+    used = {"system", "tools"}
+    ask = next((name for name in ("instruction", "prompt") if name in row), None)
+    reply = next((name for name in ("completion", "response", "output") if name in row), None)
+    if "messages" in row:
+        turns, used = _messages(row["messages"]), used | {"messages"}
+    elif "conversations" in row:
+        turns, used = _conversations(row["conversations"]), used | {"conversations"}
+    elif ask is not None and reply is not None:
+        asked = _messages(row[ask]) if isinstance(row[ask], list) else [Turn("user", _text(row, ask))]
+        if ask == "instruction" and isinstance(row[ask], str) and _text_or_null(row, "input"):
+            asked, used = [Turn("user", f"{row[ask]}\n\n{row['input']}")], used | {"input"}
+        replied = _messages(row[reply]) if isinstance(row[reply], list) else [Turn("assistant", _text(row, reply))]
+        turns, used = [*asked, *replied], used | {ask, reply}
+    else:
+        return None
+    return Seen("kto", [*_system(row), *turns], used, tools=row.get("tools"))
+
+
+def _reasoned(row: Object) -> Seen | None:
+    """A question and an answer with the reasoning in a field of its own; None when one of them is no text."""
+    ask = next((name for name in ("question", "prompt", "instruction") if name in row), None)
+    reply = next((name for name in ("response", "answer", "output", "completion") if name in row), None)
+    if ask is None or reply is None or not isinstance(row.get("reasoning_content"), str):
+        return None
+    if not isinstance(row[reply], str):
+        return None
+    turns = [*_system(row), Turn("user", _joined(row, ask)), Turn("assistant", row[reply], row["reasoning_content"])]
+    return Seen("reasoned", turns, _joined_names(row, ask) | {reply, "reasoning_content", "system"})
+
+
+def _asked(row: Object) -> Seen:
+    """A question and its answer under less common names, or a question alone beside what cannot hold its answer."""
+    names = set(row)
+    if names & {"messages", "conversations", "chosen", "rejected"}:
+        raise Bad("no shape")
+    for ask, reply in OTHER_PAIRS:
+        if {ask, reply} <= names and not names & {"label", "options", "choices", "instances"}:
+            turns = [*_system(row), Turn("user", _text(row, ask))]
+            if row[reply] is None:
+                return Seen("questions", turns, {ask, "system"})
+            _expect(isinstance(row[reply], str | int | float))
+            text = row[reply] if isinstance(row[reply], str) else json.dumps(row[reply])
+            return Seen("questions", [*turns, Turn("assistant", text)], {ask, reply, "system"})
+    asks = names & {"prompt", "instruction", "question"}
+    if len(asks) == 1 and names - asks <= {"input", "id", "metadata", "system", "name", "label"}:
+        (ask,) = asks
+        turns = [*_system(row), Turn("user", _joined(row, ask))]
+        return Seen("prompts", turns, _joined_names(row, ask) | {"system"})
+    if isinstance(row.get("content"), str) and "text" not in names and not names & BESIDE_TEXT:
+        _expect(not row["content"].startswith(("\n\nHuman:", "\n\nAssistant:")))
+        return Seen("texts", [Turn("assistant", row["content"])], {"content"})
     raise Bad("no shape")
+
+
+def _joined_names(row: Object, ask: str) -> set[str]:
+    texts = {name for name in (ask, "input") if isinstance(row.get(name), str)}
+    # With two fields, an empty one joins nothing and stays beside the record.
+    return {name for name in texts if row[name] or texts == {ask} and "input" not in row}
+
+
+def _joined(row: Object, ask: str) -> str:
+    _expect(row.get(ask) is None or isinstance(row[ask], str))
+    names = _joined_names(row, ask)
+    _expect(bool(names))
+    return "\n\n".join(row[name] for name in (ask, "input") if name in names)
 
 
 def _expect(is_so: bool) -> None:

@@ -48,6 +48,13 @@ def _convert(fields: Fields) -> Draft:
         if ask_turns or reply_turns:
             form["written"] = [ask_turns, reply_turns]
         used = (ask, reply)
+        given = text_of(fields, "input", required=False) if ask == "instruction" and ask_form == "text" else None
+        if given:
+            # As in alpaca rows; the turn is cut here again.
+            instruction = asked[0].content or ""
+            asked[0].content = f"{instruction}\n\n{given}"
+            form["breaks"] = instruction.count("\n\n")
+            used = (*used, "input")
     tools, tools_form = tools_of(fields)
     system = text_of(fields, "system", required=False)
     if system is not None:

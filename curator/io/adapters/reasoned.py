@@ -1,6 +1,6 @@
 """Answers whose reasoning stands in a field of its own: s1K trajectories, Question/Complex_CoT/Response, ..."""
 
-from curator.io.adapters.base import OF_ROW, Adapter, Draft, Fields
+from curator.io.adapters.base import OF_ROW, Adapter, Draft, Fields, kind_of
 from curator.io.adapters.shape import TURNS, Shape, read, restore
 
 _ASKS = ("question", "problem", "prompt", "instruction", "query", "Question")
@@ -29,6 +29,12 @@ def _shapes(names: frozenset[str]) -> list[Shape]:
     return [Shape(asks, reply, reasoning=trace, system="system", tags={"teacher": "model", "original_id": "idx"})]
 
 
+def _fits(fields: Fields) -> bool:
+    """A trace or an answer that is no text is left to the families that know a row by its question and answer."""
+    names = [name for shape in _shapes(frozenset(fields)) for name in (shape.reply, shape.reasoning)]
+    return all(kind_of(fields[name]) == "text" for name in names if name is not None)
+
+
 def _convert(fields: Fields) -> Draft | list[Draft]:
     shapes = _shapes(frozenset(fields))
     if len(shapes) == 1:
@@ -49,5 +55,6 @@ ADAPTER = Adapter(
     lambda names: not names & TURNS and bool(_shapes(names)),
     _convert,
     '{"question": "1 + 1?", "reasoning": "One and one.", "answer": "2"}',
+    fits=_fits,
     restore=restore,
 )

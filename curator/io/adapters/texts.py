@@ -13,7 +13,6 @@ from curator.io.adapters.base import (
     Message,
     kind_of,
     metadata_of,
-    raw_text,
     text_of,
 )
 from curator.io.adapters.shape import TURNS, in_order, json_text, restored_tags
@@ -47,10 +46,10 @@ def _name(names: frozenset[str]) -> str | None:
 
 def _fits(fields: Fields) -> bool:
     name = _name(frozenset(fields)) or ""
+    if kind_of(fields[name]) != "text":
+        return False
     # A transcript of turns has a family of its own.
-    return kind_of(fields[name]) == "text" and not raw_text(fields[name]).startswith(
-        ('"\\n\\nHuman:', '"\\n\\nAssistant:')
-    )
+    return not (text_of(fields, name) or "").startswith(("\n\nHuman:", "\n\nAssistant:"))
 
 
 def _convert(fields: Fields) -> Draft:
