@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from curator.io.raw import (
     split_lines,
     tell_skipped,
 )
+from curator.io.remote import Spool, is_remote
 from curator.pipeline.passes import Options, Outcome, timing
 from curator.schema.record import add_digests
 
@@ -103,18 +104,51 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
     """
     if list(patterns) == [STDIN]:
         with _spooled(out) as path:
-            return _ingest([(path, STDIN)], source, out, options)
+            return _ingest([(path, STDIN)], source, out, options, Spool(out))
     files, skipped = expand(patterns)
     tell_skipped(skipped)
-    inside = [path for path, _ in files if Path(path).resolve().is_relative_to(out.resolve())]
+    local = [path for path, _ in files if not is_remote(path)]
+    inside = [path for path in local if Path(path).resolve().is_relative_to(out.resolve())]
     if inside:
         raise CuratorError(f"{inside[0]} lies in --out {out}", hint="every step writes a folder of its own")
-    return _ingest(files, source, out, options)
+    with Spool(out) as spool:
+        return _ingest(files, source, out, options, spool)
 
 
-def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path, options: Options) -> Outcome:
+def described(files: Sequence[tuple[str, str]], spool: Spool) -> list[RawFile]:
+    """Raw files with their digests. Remote ones are fetched unless their digest is known for the version they have."""
+    digests = spool.digests([path for path, _ in files if is_remote(path)])
+    return [
+        RawFile(path, relative, *digests[path]) if path in digests else raw_file(path, relative)
+        for path, relative in files
+    ]
+
+
+def known_files(files: Sequence[tuple[str, str]], out: Path) -> tuple[list[RawFile], str]:
+    """Raw files whose digest is known without fetching; and which others there are, as text, empty when none."""
+    spool = Spool(out)
+    urls = [path for path, _ in files if is_remote(path)]
+    digests = spool.known_digests(urls)
+    known = [
+        RawFile(path, relative, *digests[path]) if path in digests else raw_file(path, relative)
+        for path, relative in files
+        if path in digests or not is_remote(path)
+    ]
+    unknown = [url for url in urls if url not in digests]
+    return known, f"{len(unknown):,} files, {unknown[0]} first" if unknown else ""
+
+
+def on_disk(files: Sequence[RawFile], spool: Spool) -> list[RawFile]:
+    """The same files, every one where workers can read it."""
+    copies = spool.copies([file.path for file in files if is_remote(file.path)])
+    return [replace(file, path=copies.get(file.path, file.path)) for file in files]
+
+
+def _ingest(
+    files: Sequence[tuple[str, str]], source: SourceSettings, out: Path, options: Options, spool: Spool
+) -> Outcome:
     started = time.time()
-    raw_files = [raw_file(path, relative) for path, relative in files]
+    raw_files = described(files, spool)
     fingerprint = source_fingerprint(raw_files, source)
     folder = OutputFolder.prepare(out, fingerprint, options.overwrite)
     try:
@@ -122,6 +156,7 @@ def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path,
             outcome = Outcome(out, [STEP], folder.complete.ledger(), time.time() - started, True)
             outcome.notes = _notes(folder.complete.tasks)
             return outcome
+        raw_files = on_disk(raw_files, spool)
         _open_all(raw_files)
         tasks = [task for index, file in enumerate(raw_files) for task in _plan(index, file, source, out)]
         missing = [task for task in tasks if task.name not in folder.finished]
@@ -131,9 +166,8 @@ def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path,
                 folder.record(result)
         results = [folder.finished[task.name] for task in tasks]
         _refuse_all_bad(results, source, out)
-        manifest = folder.finish(
-            [task.name for task in tasks], source.schema(), [], timing(started, [file.path for file in raw_files])
-        )
+        run = {**timing(started, [path for path, _ in files]), "fetched": spool.memory()}
+        manifest = folder.finish([task.name for task in tasks], source.schema(), [], run)
     finally:
         folder.release()
     outcome = Outcome(out, [STEP], manifest.ledger(), time.time() - started)

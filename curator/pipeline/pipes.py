@@ -15,6 +15,7 @@ from curator.io.build import Builder, SourceSettings
 from curator.io.dataset import BATCH_BYTES, Dataset, OutputFolder, TaskWriter, check_columns
 from curator.io.manifest import Fingerprint, Ledger, TaskResult
 from curator.io.raw import RawReader, expand, tell_skipped
+from curator.io.remote import on_disk
 from curator.io.stream import StreamReader, StreamWriter, pass_entry
 from curator.pipeline.apply import Chain, output_schema
 from curator.pipeline.ingest import STEP as INGEST
@@ -206,7 +207,7 @@ def ingest_to_stream(
     with _rejects_folder(rejects, schema, steps, options) as kept_rejects:
         writer = StreamWriter(sink, schema)
         for path, relative in files:
-            with RawReader(path, source.max_record_bytes) as reader:
+            with on_disk(path) as readable, RawReader(readable, source.max_record_bytes) as reader:
                 for built in Builder(source, relative).build(reader.rows()):
                     account(ledger, built)
                     ledger.kept += built.records.num_rows

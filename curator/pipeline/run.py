@@ -17,9 +17,9 @@ from curator.errors import CuratorError
 from curator.extras import require
 from curator.io.dataset import Dataset, check_columns
 from curator.io.manifest import MANIFEST, PARTIAL, Fingerprint, Ledger, Manifest, first_difference
-from curator.io.raw import expand, raw_file
+from curator.io.raw import expand
 from curator.pipeline.apply import output_schema
-from curator.pipeline.ingest import ingest, source_fingerprint
+from curator.pipeline.ingest import ingest, known_files, source_fingerprint
 from curator.pipeline.mix import mix, mix_fingerprint, resolve
 from curator.pipeline.passes import Options, Outcome, fingerprint, run_pass
 from curator.pipeline.recipe import Recipe
@@ -157,8 +157,9 @@ def what_would_run(recipe: Recipe, out: Path) -> list[tuple[str, str]]:
     folders: list[Path] = []
     for source in recipe.sources:
         folder = out / "sources" / source.name
-        files = [raw_file(*file) for file in expand(source.patterns(recipe.root))[0]]
-        lines.append((str(folder), _state(folder, source_fingerprint(files, source.settings()))))
+        files, to_fetch = known_files(expand(source.patterns(recipe.root))[0], folder)
+        state = _state(folder, source_fingerprint(files, source.settings()))
+        lines.append((str(folder), f"would fetch {to_fetch}" if to_fetch else state))
         folders.append(folder)
     steps: list[tuple[Path, Callable[[Dataset], Fingerprint]]] = [
         (out / step.folder, partial(fingerprint, stages=step.stages)) for step in schedule(recipe.steps)
