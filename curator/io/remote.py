@@ -388,7 +388,13 @@ class Spool:
                         raise OSError(f"the body ended {item.version.size - done:,} bytes early")
                 except Exception as error:
                     failures += 1
-                    _wait(store, item.url, error, failures)
+                    try:
+                        _wait(store, item.url, error, failures)
+                    except CuratorError:
+                        # What is not found any more, or not to be read on, has changed more often than not.
+                        if _is_other(store, key, item.version):
+                            raise changed(item.url) from None
+                        raise
             file.flush()
             os.fsync(file.fileno())
         if _patiently(store, item.url, lambda: store.version(key)) != item.version:
@@ -398,6 +404,13 @@ class Spool:
         write_atomic(item.folder / _DESCRIBED, json.dumps(item.to_json(digest)).encode())
         fault_point("fetched")
         return digest
+
+
+def _is_other(store: Store, key: str, version: Version) -> bool:
+    try:
+        return store.version(key) != version
+    except Exception:
+        return False
 
 
 def _is_whole(item: _Object) -> bool:

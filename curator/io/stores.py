@@ -13,6 +13,9 @@ from curator.errors import CuratorError
 BLOCK_BYTES = 4 << 20
 """What is read at once, and so what a reading thread holds."""
 
+GCS_RETRY_SECONDS = 5
+"""For how long Google's client repeats one call that fails."""
+
 
 @dataclass(frozen=True)
 class Version:
@@ -20,7 +23,7 @@ class Version:
 
     size: int
     tag: str
-    """Etag, generation, or blob id."""
+    """Etag, time of the last change, or blob id."""
 
 
 class ChangedError(CuratorError):
@@ -97,22 +100,24 @@ class ArrowStore:
             if found.type == FileType.File:
                 yield found.path[len(self._bucket) + 1 :]
 
-    def _open(self, key: str) -> tuple[Any, Version]:
-        file = self._filesystem.open_input_file(self._path(key))
-        facts = {name.lower(): value.decode() for name, value in (file.metadata() or {}).items()}
-        tag = facts.get("generation") or facts.get("etag") or facts.get("last-modified", "")
-        return file, Version(file.size(), tag.strip('"'))
-
     def version(self, key: str) -> Version:
-        file, version = self._open(key)
-        file.close()
-        return version
+        from pyarrow.fs import FileType
+
+        if self._scheme == "s3":
+            # The file's facts are those of the look that opening it takes; the listing has no etag.
+            with self._filesystem.open_input_file(self._path(key)) as file:
+                facts = {name.lower(): value.decode() for name, value in file.metadata().items()}
+                return Version(file.size(), facts.get("etag") or facts["last-modified"])
+        found = self._filesystem.get_file_info(self._path(key))
+        if found.type != FileType.File:
+            raise missing(self.root + key)
+        # Microseconds of the last change. (Asking an open file for its generation would stop every other thread.)
+        return Version(found.size, str(found.mtime_ns))
 
     def blocks(self, key: str, version: Version, start: int) -> Iterator[bytes]:
-        file, now = self._open(key)
-        with file:
-            if now != version:
-                raise changed(self.root + key)
+        if self.version(key) != version:
+            raise changed(self.root + key)
+        with self._filesystem.open_input_file(self._path(key)) as file:
             file.seek(start)
             while block := file.read(min(BLOCK_BYTES, version.size - start)):
                 start += len(block)
@@ -120,9 +125,7 @@ class ArrowStore:
 
     def refusal(self, error: Exception, url: str) -> CuratorError | None:
         text = str(error)
-        if isinstance(error, FileNotFoundError):
-            return missing(url)
-        if re.search(r"NO_SUCH_BUCKET|NoSuchBucket", text):
+        if re.search(r"NO_SUCH_BUCKET|NoSuchBucket|NOT_FOUND.*function=ListObjects", text):
             return CuratorError(f"{url}: there is no bucket {self._bucket}", hint=self.where())
         if re.search(
             r"PERMANENT_REDIRECT|configured region|AuthorizationHeaderMalformed|HTTP status code: 30[17]", text
@@ -134,7 +137,7 @@ class ArrowStore:
             )
         if re.search(_REFUSED, text):
             return CuratorError(f"{url}: access is refused", hint=self._credentials())
-        if "NO_SUCH_KEY" in text or "RESOURCE_NOT_FOUND" in text or "NOT_FOUND" in text:
+        if isinstance(error, FileNotFoundError) or "NO_SUCH_KEY" in text or "RESOURCE_NOT_FOUND" in text:
             return missing(url)
         return None
 
@@ -208,7 +211,9 @@ def _gcs() -> Any:
     if emulator:
         scheme, _, host = emulator.rpartition("://")
         options |= {"endpoint_override": host.rstrip("/"), "scheme": scheme or "http"}
-    # The client tries for fifteen minutes by itself; the tries above it say more.
+    # The client would try for fifteen minutes by itself; the tries above it go on where a body broke off.
     return fs.GcsFileSystem(
-        anonymous=bool(emulator) or _is_set("GS_NO_SIGN_REQUEST"), retry_time_limit=timedelta(seconds=20), **options
+        anonymous=bool(emulator) or _is_set("GS_NO_SIGN_REQUEST"),
+        retry_time_limit=timedelta(seconds=GCS_RETRY_SECONDS),
+        **options,
     )

@@ -29,8 +29,11 @@ def free_port() -> int:
 _SIGNED = "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
 
 
-def request(url: str, method: str = "GET", data: bytes | None = None, kind: str = "octet-stream") -> bytes:
-    headers = {"Content-Type": f"application/{kind}", "Authorization": _SIGNED}
+_BYTES = "application/octet-stream"
+
+
+def request(url: str, method: str = "GET", data: bytes | None = None, kind: str = _BYTES) -> bytes:
+    headers = {"Content-Type": kind, "Authorization": _SIGNED}
     with urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method), timeout=20) as response:
         return response.read()
 
@@ -66,14 +69,20 @@ class Bucket:
         if scheme == "s3":
             request(f"{endpoint}/{name}", "PUT", b"")
         else:
-            request(f"{endpoint}/storage/v1/b?project=test", "POST", json.dumps({"name": name}).encode(), "json")
+            request(
+                f"{endpoint}/storage/v1/b?project=test", "POST", json.dumps({"name": name}).encode(), "application/json"
+            )
 
     def put(self, key: str, data: bytes) -> None:
         if self.scheme == "s3":
             request(f"{self.endpoint}/{self.name}/{quote(key)}", "PUT", data)
         else:
-            url = f"{self.endpoint}/upload/storage/v1/b/{self.name}/o?uploadType=media&name={quote(key, safe='')}"
-            request(url, "POST", data)
+            url = f"{self.endpoint}/upload/storage/v1/b/{self.name}/o?name={quote(key, safe='')}&uploadType="
+            if data:
+                request(url + "media", "POST", data)
+            else:  # an empty plain body is more than the emulator takes
+                part = b"--x\r\nContent-Type: application/json\r\n\r\n{}\r\n--x\r\n\r\n\r\n--x--\r\n"
+                request(url + "multipart", "POST", part, "multipart/related; boundary=x")
 
     def put_folder(self, folder: Path, prefix: str) -> None:
         for path in folder.rglob("*"):
@@ -89,7 +98,9 @@ def s3_server() -> Iterator[str]:
     _require("moto")
     _require("flask")
     port = free_port()
-    with _running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], f"http://127.0.0.1:{port}") as url:
+    with _running(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], f"http://127.0.0.1:{port}"
+    ) as url:
         yield url
 
 
@@ -116,7 +127,8 @@ def harming_proxy(target: str, harm: Harm) -> Iterator[str]:
     host = target.removeprefix("http://")
 
     class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+        # One request a connection: an end of the body is then an end of everything.
+        protocol_version = "HTTP/1.0"
 
         def log_message(self, *_: object) -> None:
             pass
