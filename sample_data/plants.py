@@ -203,7 +203,7 @@ def broken_file(good: list[bytes]) -> tuple[bytes, list[dict[str, Any]], list[in
         6: ("lone_surrogate", b'{"instruction": "Finish the smile.", "input": "", "output": "here \\ud83d it is"}\n'),
         8: ("single_quotes", b"{'instruction': 'Say hello.', 'input': '', 'output': 'Hello.'}\n"),
         10: ("empty_object", b"{}\n"),
-        11: ("unknown_role", b'{"messages": [{"role": "narrator", "content": "Once upon a time"}, {"role": "assistant", "content": "Yes?"}]}\n'),
+        11: ("no_role", b'{"messages": [{"speaker": "narrator", "content": "Once upon a time"}, {"role": "assistant", "content": "Yes?"}]}\n'),
         13: ("wrong_type", b'{"instruction": "Give a point.", "input": "", "output": {"x": 1, "y": 2}}\n'),
         15: ("not_an_object", b'["instruction", "input", "output"]\n'),
         17: ("trailing_comma", b'{"instruction": "Count to two.", "input": "", "output": "one, two",}\n'),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from curator.schema.record import MAX_JSON_DEPTH
+from curator.schema.record import MAX_JSON_DEPTH, ROLES
 
 DEFAULT_WRAP = ("<think>\n", "\n</think>\n\n")
 """Marks around a trace that goes inline when its record does not say which marks it had."""
@@ -52,6 +52,8 @@ def template_messages(
 def _template_message(
     index: int, message: Mapping[str, Any], inline_reasoning: bool, change: Callable[[str], str]
 ) -> dict[str, Any]:
+    if message["role"] not in ROLES:
+        raise MessageFault(f"messages[{index}].role is {message['role']!r}, which no template knows")
     content = change(message.get("content") or "")
     result: dict[str, Any] = {"role": message["role"]}
     if message.get("reasoning") is not None:

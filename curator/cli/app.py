@@ -13,6 +13,7 @@ from curator.cli import (
     classify,
     concat,
     dedup,
+    export,
     filter,
     ingest,
     mix,
@@ -48,6 +49,7 @@ for module, name in (
     (why, None),
     (stats, None),
     (check, None),
+    (export, None),
     (concat, None),
     (sample, None),
 ):

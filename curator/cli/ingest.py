@@ -26,6 +26,9 @@ def ingest_command(
         int | None, typer.Option(help="Cut shards at multiples of this many raw bytes (64 MiB).")
     ] = None,
     max_record_bytes: Annotated[int | None, typer.Option(help="Quarantine longer rows (256 MiB).")] = None,
+    repair: Annotated[
+        str | None, typer.Option(help="Repair by name: merge_consecutive,drop_trailing_user,surrogates.")
+    ] = None,
     out: Out = None,
     rejects: Rejects = None,
     json: Json = False,
@@ -55,6 +58,7 @@ def ingest_command(
         adapter=adapter,
         shard_bytes=SHARD_BYTES if shard_bytes is None else shard_bytes,
         max_record_bytes=MAX_RECORD_BYTES if max_record_bytes is None else max_record_bytes,
+        repair=tuple(name.strip() for name in repair.split(",")) if repair else (),
     )
     options = Options(workers, overwrite)
     if out is None:

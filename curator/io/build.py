@@ -13,7 +13,9 @@ from curator.errors import UsageError
 from curator.io.adapters import ADAPTERS
 from curator.io.adapters.base import Adapter, BadRow, Draft, Message, object_text, raw_text, refuse_repeats
 from curator.io.dataset import BATCH_BYTES
+from curator.io.issues import turn_issues
 from curator.io.raw import MAX_RECORD_BYTES, RawRow
+from curator.io.repair import REPAIRS, repair_turns, without_surrogates
 from curator.schema.check import did_you_mean
 from curator.schema.record import (
     FIELD_TYPES,
@@ -45,12 +47,17 @@ class SourceSettings:
     shard_bytes: int = SHARD_BYTES
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
+    repair: tuple[str, ...] = ()
+    """What may be changed, and is said where it was: merge_consecutive, drop_trailing_user, surrogates."""
 
     def __post_init__(self) -> None:
         if not self.name or any(char in self.name for char in "/#!@ \t\n"):
             raise UsageError(f"source name {self.name!r}", hint="letters, digits, - and _; it begins every record's id")
         if self.adapter is not None and self.adapter not in ADAPTERS:
             raise UsageError(f"no adapter {self.adapter!r}", hint=did_you_mean(self.adapter, ADAPTERS))
+        for repair in self.repair:
+            if repair not in REPAIRS:
+                raise UsageError(f"source {self.name}: no repair {repair!r}", hint=did_you_mean(repair, REPAIRS))
         for field, type_ in self.fields.items():
             if not field.isidentifier():
                 raise UsageError(f"--field {field}:{type_}: not a name", hint="letters, digits and _")
@@ -88,6 +95,8 @@ class Built:
     first_offset: int
     text_bytes: int
     adapters: dict[str, int]
+    counts: dict[str, int]
+    """What else to say about the stretch: records by turn issue, by control token, by repair."""
 
 
 class Found(msgspec.Struct, gc=False):
@@ -100,6 +109,7 @@ class Found(msgspec.Struct, gc=False):
     declared: dict[str, Any]
     part: int | None = None
     """Its number among the records of a row that holds several."""
+    repaired: list[str] = []
 
 
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -126,7 +136,7 @@ class Builder:
         self._file = file
         self._prefix = f"{source.name}/{file}#"
         self._schema = source.schema()
-        self._chosen: dict[frozenset[str], Adapter] = {}
+        self._chosen: dict[frozenset[str], list[Adapter]] = {}
 
     def build(self, rows: Iterable[RawRow]) -> Iterator[Built]:
         """Stretches of at most 2,048 rows, 64 MiB and one shard of the input each."""
@@ -159,6 +169,9 @@ class Builder:
             name = records[0].adapter
             adapters[name] = adapters.get(name, 0) + 1
         ids = [self._id(record) for record in found]
+        counts: dict[str, int] = {}
+        for record in found:
+            _look(record.draft, record.repaired, counts)
         return Built(
             self._batch(found, ids),
             self._bad_batch(bad),
@@ -167,6 +180,7 @@ class Builder:
             rows[0].byte_offset,
             text_bytes,
             adapters,
+            counts,
         )
 
     def _id(self, record: Found) -> str:
@@ -179,41 +193,57 @@ class Builder:
         if row.data.count(b"[") + row.data.count(b"{") > MAX_JSON_DEPTH and _nests_deeper(row.data, MAX_JSON_DEPTH):
             raise BadRow(f"nested too deeply: more than {MAX_JSON_DEPTH} levels")
         try:
-            fields = _decoder.decode(row.data)
-            refuse_repeats(row.data, [fields])
+            fields, is_changed = self._decode(row)
             adapter = self._adapter(fields)
             drafts = adapter.convert(fields)
             if isinstance(drafts, Draft):
-                return [self._found(row, adapter, fields, drafts)]
+                return [self._found(row, adapter, fields, drafts, None, is_changed)]
             if not drafts:
                 raise BadRow("no records: the row holds none")
-            return [self._found(row, adapter, fields, draft, part) for part, draft in enumerate(drafts)]
+            return [self._found(row, adapter, fields, draft, part, is_changed) for part, draft in enumerate(drafts)]
         except msgspec.ValidationError:
             raise BadRow("wrong type: the row is not an object") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadRow(_explain(row, error)) from None
 
+    def _decode(self, row: RawRow) -> tuple[dict[str, msgspec.Raw], bool]:
+        """The fields of a row, and whether halves of characters in it were replaced."""
+        data, is_changed = row.data, False
+        if "surrogates" in self._source.repair and b"\\u" in data and _HALF_CHARACTER.search(data):
+            data, num_changed = without_surrogates(data)
+            is_changed = num_changed > 0
+        fields = _decoder.decode(data)
+        refuse_repeats(data, [fields])
+        return fields, is_changed
+
     def _found(
-        self, row: RawRow, adapter: Adapter, fields: Mapping[str, msgspec.Raw], draft: Draft, part: int | None = None
+        self,
+        row: RawRow,
+        adapter: Adapter,
+        fields: Mapping[str, msgspec.Raw],
+        draft: Draft,
+        part: int | None,
+        is_changed: bool,
     ) -> Found:
         declared = self._declared(fields, draft)
         rest = {name: raw_text(raw) for name, raw in fields.items() if name not in draft.used} | draft.left
-        return Found(row, adapter.name, draft, object_text(rest) if rest else None, declared, part)
+        repaired = repair_turns(draft, self._source.repair) if self._source.repair else []
+        if is_changed:
+            repaired = ["surrogates", *repaired]
+        return Found(row, adapter.name, draft, object_text(rest) if rest else None, declared, part, repaired)
 
     def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
         names = frozenset(fields)
-        adapter = self._chosen.get(names)
-        if adapter is None:
-            if self._source.adapter is not None:
-                adapter = ADAPTERS[self._source.adapter]
-                if not adapter.takes(names):
-                    raise BadRow(f"not {adapter.name}: fields are {_shown(names)}")
-            else:
-                adapter = next((candidate for candidate in ADAPTERS.values() if candidate.takes(names)), None)
-                if adapter is None:
-                    raise BadRow(f"no adapter: fields are {_shown(names)}")
-            self._chosen[names] = adapter
-        return adapter
+        candidates = self._chosen.get(names)
+        if candidates is None:
+            forced = self._source.adapter
+            known = ADAPTERS.values() if forced is None else [ADAPTERS[forced]]
+            candidates = self._chosen[names] = [adapter for adapter in known if adapter.takes(names)]
+        for adapter in candidates:
+            if adapter.fits is None or self._source.adapter is not None or adapter.fits(fields):
+                return adapter
+        reason = "no adapter" if self._source.adapter is None else f"not {self._source.adapter}"
+        raise BadRow(f"{reason}: fields are {_shown(names)}")
 
     def _declared(self, fields: Mapping[str, msgspec.Raw], draft: Draft) -> dict[str, Any]:
         """Values of the fields a person declared; what does not fit the type stays in extra."""
@@ -228,6 +258,11 @@ class Builder:
             if value is not None:
                 values[name] = value
                 draft.used = (*draft.used, name)
+                draft.form = {**draft.form, "declared": [*draft.form.get("declared", ()), name]}
+                # The digits of a number, where the column would not give them again.
+                if not isinstance(value, str) and msgspec.json.encode(value) != bytes(fields[name]):
+                    numbers = {**draft.form.get("numbers", {}), name: raw_text(fields[name])}
+                    draft.form = {**draft.form, "numbers": numbers}
         return values
 
     def _batch(self, found: list[Found], ids: list[str]) -> pa.RecordBatch:
@@ -235,7 +270,10 @@ class Builder:
         drafts = [record.draft for record in found]
         hashes = [content_hash(draft.messages, draft.tools, draft.rejected, draft.verifier) for draft in drafts]
         constant = {"source": source.name, "license": source.license, **source.metadata}
-        metadata = [{**constant, **record.draft.metadata, **record.declared} for record in found]
+        metadata = [
+            {**constant, **record.draft.metadata, **record.declared, "turn_issues": record.draft.issues or None}
+            for record in found
+        ]
         metadata_type = schema.field("metadata").type
         provenance_type = schema.field("provenance").type
         groups = [None if draft.group is None else f"{self._prefix}{draft.group}" for draft in drafts]
@@ -267,7 +305,7 @@ class Builder:
                     pa.array([record.adapter for record in found], pa.string()),
                     repeated(0, pa.int32()),
                     pa.array([msgspec.json.encode(draft.form).decode() for draft in drafts], pa.string()),
-                    repeated(None, pa.string()),
+                    pa.array([_edited_by(record.repaired) for record in found], pa.string()),
                 ],
                 fields=list(provenance_type),
             ),
@@ -286,6 +324,23 @@ class Builder:
         ]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, QUARANTINE_SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)
+
+
+def _look(draft: Draft, repaired: list[str], counts: dict[str, int]) -> None:
+    """Give a draft its issues, sorted, and count what is to be said of it."""
+    issues, tokens = turn_issues(draft.kind, draft.messages, draft.rejected)
+    if issues or draft.issues:
+        draft.issues = tuple(sorted({*issues, *draft.issues}))
+    for name in (
+        *(f"turn issue {issue}" for issue in draft.issues),
+        *(f"control token {token}" for token in tokens),
+        *(f"repaired {repair}" for repair in repaired),
+    ):
+        counts[name] = counts.get(name, 0) + 1
+
+
+def _edited_by(repaired: list[str]) -> str | None:
+    return ",".join(f"repair.{name}" for name in repaired) or None
 
 
 def _verifier(verifier: tuple[str, str]) -> dict[str, str]:

@@ -72,6 +72,8 @@ class IngestTask:
             writer.quarantine(built.bad)
             for adapter, count in built.adapters.items():
                 _note(writer.result, f"rows as {adapter}", count)
+            for name, count in built.counts.items():
+                _note(writer.result, name, count)
             report(built.text_bytes)
         if shard is None:
             writer.begin_shard(f"part-{self.name[:5]}-{self.start // self.source.shard_bytes:05d}")

@@ -29,16 +29,18 @@ from curator.schema.record import column_array, drop_array, field_names, has_col
 STEP = "mix"
 VERSION = "1"
 SPLITS = "splits.parquet"
+_ISSUES = "metadata.turn_issues"
 _TOKENS = "scores.num_supervised_tokens.value"
 _ASSIGNMENT = "assignment.npy"
 
 # What becomes of a row, as stored between planning and writing.
-_TRAIN, _VALIDATION, _KIND, _ZERO_WEIGHT, _NO_TOKENS, _BUDGET = range(6)
+_TRAIN, _VALIDATION, _KIND, _ZERO_WEIGHT, _NO_TOKENS, _BUDGET, _ROLE = range(7)
 _RULES = {
     _KIND: ("kind", "its kind is not among the mixture's"),
     _ZERO_WEIGHT: ("zero_weight", "its weight is 0 in every phase"),
     _NO_TOKENS: ("no_supervised_tokens", "it has none, or they could not be counted"),
     _BUDGET: ("budget", "the budget was reached before its turn"),
+    _ROLE: ("unknown_role", "a turn has a role that no template knows"),
 }
 
 
@@ -48,6 +50,8 @@ class _Rows:
 
     ids: list[str]
     kinds: pa.Array
+    has_unknown_role: np.ndarray
+    """bool [num_rows]: whether ingest found a role in it that is none of ours."""
     slice_values: list[pa.Array]
     """One text array for each slice field; absent values as `null`."""
     tokens: np.ndarray | None
@@ -152,11 +156,18 @@ def _read_rows(dataset: Dataset, spec: MixSpec) -> _Rows:
     schema = dataset.schema
     fields, key_path, expressions = resolve(spec, schema)
     has_tokens = has_column(schema, _TOKENS)
-    columns = {"id", "kind", key_path, *fields, *(column for e in expressions.values() for column in e.columns)}
+    columns = {
+        "id",
+        "kind",
+        _ISSUES,
+        key_path,
+        *fields,
+        *(column for e in expressions.values() for column in e.columns),
+    }
     if has_tokens:
         columns.add(_TOKENS)
     ids: list[str] = []
-    kinds, keys, tokens = [], [], []
+    kinds, keys, tokens, unknown_roles = [], [], [], []
     values: list[list[pa.Array]] = [[] for _ in fields]
     weights: dict[str, list[np.ndarray]] = {text: [] for text in expressions}
     with log.progress(dataset.num_rows, "mix reads metadata", "rows") as bar:
@@ -164,6 +175,7 @@ def _read_rows(dataset: Dataset, spec: MixSpec) -> _Rows:
             batch_ids = batch.column("id").to_pylist()
             ids += batch_ids
             kinds.append(batch.column("kind"))
+            unknown_roles.append(_says(column_array(batch, _ISSUES), "unknown_role"))
             key = _as_text(column_array(batch, key_path))
             keys += [text if text is not None else own for text, own in zip(key.to_pylist(), batch_ids, strict=True)]
             for parts, path in zip(values, fields, strict=True):
@@ -176,11 +188,21 @@ def _read_rows(dataset: Dataset, spec: MixSpec) -> _Rows:
     return _Rows(
         ids,
         _concat(kinds),
+        np.concatenate([np.zeros(0, bool), *unknown_roles]),
         [_concat(parts) for parts in values],
         np.concatenate(tokens) if tokens else (np.empty(0) if has_tokens else None),
         keys,
         {text: np.concatenate([np.empty(0), *parts]) for text, parts in weights.items()},
     )
+
+
+def _says(lists: pa.ListArray, word: str) -> np.ndarray:
+    """Whether each list of texts holds a word, bool [num_rows]; a null one does not."""
+    found = np.zeros(len(lists), dtype=bool)
+    if lists.null_count < len(lists):
+        is_word = pc.fill_null(pc.equal(lists.flatten(), word), False).to_numpy(zero_copy_only=False)
+        found[pc.list_parent_indices(lists).to_numpy()[is_word]] = True
+    return found
 
 
 def _metadata_path(schema: pa.Schema, name: str, where: str) -> str:
@@ -223,6 +245,7 @@ def _plan(rows: _Rows, spec: MixSpec) -> _Plan:
     num_rows = len(rows.ids)
     assignment = np.full(num_rows, _TRAIN, dtype=np.int8)
     assignment[~pc.is_in(rows.kinds, value_set=pa.array(spec.kinds)).to_numpy(zero_copy_only=False)] = _KIND
+    assignment[(assignment == _TRAIN) & rows.has_unknown_role] = _ROLE
     if rows.tokens is not None:
         # NaN (not counted) compares as not above 0, too.
         assignment[(assignment == _TRAIN) & ~(rows.tokens > 0)] = _NO_TOKENS

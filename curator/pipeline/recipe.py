@@ -36,10 +36,13 @@ class Source:
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
     """Longer rows are quarantined."""
+    repair: list[str] = field(default_factory=list)
+    """What may be changed, and is said where it was: merge_consecutive, drop_trailing_user, surrogates."""
 
     def settings(self) -> SourceSettings:
         values = asdict(self)
         del values["path"]
+        values["repair"] = tuple(self.repair)
         return SourceSettings(**values)
 
     def patterns(self, root: str) -> list[str]:

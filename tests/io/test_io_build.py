@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from curator.errors import UsageError
 from curator.io import build
+from curator.io.adapters import ADAPTERS
 from curator.io.build import Builder, Built, SourceSettings, message_lists
 from curator.io.raw import RawReader, RawRow
 from curator.schema.record import QUARANTINE_SCHEMA, content_hashes, ids_digest, record_schema
@@ -60,7 +61,7 @@ def test_ids_and_provenance_count_every_raw_row() -> None:
         "byte_offset": 200,
         "adapter": "alpaca",
         "generation": 0,
-        "form": '{"keys":["instruction","output"],"instruction_chars":1}',
+        "form": '{"keys":["instruction","output"]}',
         "edited_by": None,
     }
     assert {name: value for name, value in second["metadata"].items() if value is not None} == {
@@ -361,9 +362,9 @@ def test_alpaca_rows_lose_nothing(instruction: str, output: str, given_input: st
     row = {**rest, "instruction": instruction, "input": given_input, "output": output}
     record = one(row)
     user, answer = record["messages"]
+    assert json.loads(ADAPTERS["alpaca"].restore(record)) == row  # type: ignore[misc]
     form = json.loads(record["provenance"]["form"])
     assert user["content"] == (f"{instruction}\n\n{given_input}" if given_input else instruction)
-    assert user["content"][: form["instruction_chars"]] == instruction
     assert form.get("input", given_input) == given_input
     assert restored(answer) == output
     assert rest_of(record) == rest
@@ -396,6 +397,7 @@ def test_messages_rows_lose_nothing(turns: list[dict[str, Any]], rest: dict[str,
         if "tool_calls" in turn:
             assert json.loads(message["tool_calls"]) == turn["tool_calls"]
     assert rest_of(record) == rest
+    assert json.loads(ADAPTERS["openai"].restore(record)) == {"messages": turns, **rest}  # type: ignore[misc]
 
 
 def test_a_whole_file_through_the_reader(tmp_path: Path) -> None:

@@ -168,9 +168,12 @@ def test_b032_every_known_role_and_one_that_is_not(tmp_path: Path) -> None:
     rows = [{"conversations": [{"from": name, "value": "x"}, {"from": "gpt", "value": "y"}]} for name in names]
     rows += [{"messages": [message("hummany", "x")]}]
     outcome = ingested(write_lines(tmp_path / "r.jsonl", rows), tmp_path / "d")
-    assert [row["messages"][0]["role"] for row in rows_of(tmp_path / "d")] == list(roles.values())
-    assert {row["reason"] for row in quarantine_of(tmp_path / "d")} == {"unknown role: 'hummany'"}
-    assert outcome.ledger.quarantined == {"unknown role": 3}
+    kept = rows_of(tmp_path / "d")
+    assert [row["messages"][0]["role"] for row in kept] == [*roles.values(), *["hummany"] * 3]
+    odd = ["unknown_role" in (row["metadata"]["turn_issues"] or ()) for row in kept]
+    assert odd == [False] * len(roles) + [True] * 3
+    assert outcome.ledger.quarantined == {}
+    assert outcome.notes["detected"]["turn issue unknown_role"] == 3
 
 
 # --- Parquet ------------------------------------------------------------------------------------------------------

@@ -18,11 +18,18 @@ SAMPLES = Path(__file__).parents[2] / "sample_data"
 
 NAMES = ["x", "id", "metadata", "system", "tools", "input", "output", "response", "role", "content", "weight", "name"]
 NAMES += ["from", "value", "messages", "conversations", "chosen", "rejected", "label", "text", "prompt", "question"]
-NAMES += ["answer", "completion", "instruction", "tool_calls", "tool_call_id", "reasoning_content"]
+NAMES += ["answer", "completion", "instruction", "tool_calls", "tool_call_id", "reasoning_content", "reasoning"]
+NAMES += ["function_call", "loss_weight"]
 TURN, PAIR = {"role": "user", "content": "a"}, {"from": "human", "value": "a"}
 VALUES = [
     *[None, True, 0, -1.5, 10**30, 10**310, 1e300, "", "text", [], {}, ["a", None], {"a": {"a": 1}}],
     *["\u2028\u0000\ue000", "<think>", "<think>a</think>b", "\n\nHuman: a\n\nAssistant: b", "\n\nAssistant:\n\nHuman:"],
+    *[[{"type": "text", "text": "a"}], [{"type": "reasoning", "value": "r"}, {"value": "b", "type": "text", "x": 1}]],
+    *[
+        [{"type": "tool_call", "value": "{}"}, {"type": "image"}],
+        "<Thought>a</Thought>\r\n<Output>b</Output>",
+        "narrator",
+    ],
     *[[TURN], [PAIR], TURN, PAIR, [TURN, PAIR], [{**TURN, "role": "assistant"}], "human", "gpt", "function_call"],
 ]
 EXTRAS = ["x", "note", "ü", "id", "tools", 'a"b', "a\\"]

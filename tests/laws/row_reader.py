@@ -1,4 +1,4 @@
-"""An independent reader of raw rows, written from the documented rules with Python's json: shares no code with curator.
+"""An independent reader of raw rows, written from the documented rules with Python's json: shares no code with ingest.
 
 Bytes: UTF-8, line feeds between rows; a byte order mark and blanks around a row are no part of it. JSON: an object, no
 key twice where fields are read, no half characters, no NaN, at most 128 levels. Then the shape: which fields make which
@@ -10,6 +10,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from curator.io.export import TARGETS
+from curator.io.export.base import export_record
+
 USER, ASSISTANT = ("user", "human", "User"), ("assistant", "gpt", "model", "chatgpt", "bot", "Assistant")
 CALLS = ("function_call", "tool_call")
 ROLES = (
@@ -18,7 +21,7 @@ ROLES = (
     | dict.fromkeys(("system", "developer"), "system")
     | dict.fromkeys(("tool", "observation", "function", "function_response"), "tool")
 )
-TURN_FIELDS = {"role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name", "weight"}
+TEXT_PARTS = ("text", "input_text", "output_text")
 PAIRS = (("prompt", "completion"), ("prompt", "response"), ("question", "answer"), ("question", "response"))
 TAGS: dict[str, type] = {"reasoning_trace": bool}
 TAGS |= dict.fromkeys(("source", "domain", "task_type", "difficulty", "language", "license", "teacher"), str)
@@ -150,8 +153,8 @@ def _system(row: Object) -> list[Turn]:
     return [] if text is None else [Turn("system", text)]
 
 
-def _weight(row: Object) -> float | None:
-    weight = row.get("weight")
+def _weight(row: Object, name: str = "weight") -> float | None:
+    weight = row.get(name)
     if weight is None:
         return None
     _expect(type(weight) in (int, float) and abs(weight) <= FLOAT32)
@@ -172,14 +175,45 @@ def _objects(value: Any) -> list[Object]:
     return value
 
 
+def _first(turn: Object, *names: str) -> Any:
+    """The first of several spellings that has a value."""
+    return next((turn[name] for name in names if turn.get(name) is not None), None)
+
+
 def _message(turn: Object) -> Turn:
-    _expect(set(turn) <= TURN_FIELDS and _text(turn, "role") in ROLES)
-    calls = turn.get("tool_calls")
-    _expect(calls is None or isinstance(calls, list))
-    content, reasoning, call_id, name = (
-        _text_or_null(turn, key) for key in ("content", "reasoning_content", "tool_call_id", "name")
-    )
-    return Turn(ROLES[turn["role"]], content, reasoning, calls, call_id, name, _weight(turn))
+    role = _text(turn, "role")
+    calls = _first(turn, "tool_calls", "function_call")
+    _expect(calls is None or isinstance(calls, list if turn.get("tool_calls") is not None else Object))
+    reasoning = _text_or_null(turn, "reasoning_content")
+    if reasoning is None and isinstance(turn.get("reasoning"), str):
+        reasoning = turn["reasoning"]
+    call_id, name = (_text_or_null(turn, key) for key in ("tool_call_id", "name"))
+    content = turn.get("content")
+    if isinstance(content, list):
+        content, reasoning, calls = _parts(content, reasoning, calls)
+    else:
+        content = _text_or_null(turn, "content")
+    weight = _weight(turn) if turn.get("weight") is not None else _weight(turn, "loss_weight")
+    return Turn(ROLES.get(role, role), content, reasoning, calls, call_id, name, weight)
+
+
+def _parts(parts: list[Any], reasoning: str | None, calls: Any) -> tuple[str | None, str | None, Any]:
+    """Texts joined; reasoning that stands first, and calls, apart, unless the turn says them in another place too."""
+    _expect(all(isinstance(part, Object) and not part.repeats for part in parts))
+    types = [part.get("type") if isinstance(part.get("type"), str) else None for part in parts]
+    is_apart = reasoning is None and calls is None and ("reasoning" in types or "tool_call" in types)
+    texts, found = [], []
+    for place, (part, type_) in enumerate(zip(parts, types, strict=True)):
+        text = next((part[name] for name in ("text", "value") if isinstance(part.get(name), str)), None)
+        if text is None:
+            continue
+        if type_ in TEXT_PARTS:
+            texts.append(text)
+        elif is_apart and type_ == "reasoning" and place == 0:
+            reasoning = text
+        elif is_apart and type_ == "tool_call":
+            found.append(text)
+    return "".join(texts) if texts else None, reasoning, f"[{','.join(found)}]" if found else calls
 
 
 def _messages(value: Any) -> list[Turn]:
@@ -187,11 +221,10 @@ def _messages(value: Any) -> list[Turn]:
 
 
 def _from_value(turn: Object) -> Turn:
-    _expect(set(turn) <= {"from", "value", "weight"} and _text(turn, "from") in ROLES)
-    text, weight = _text_or_null(turn, "value"), _weight(turn)
-    if turn["from"] in CALLS:
+    name, text, weight = _text(turn, "from"), _text_or_null(turn, "value"), _weight(turn)
+    if name in CALLS:
         return Turn("assistant", None, calls=text, weight=weight)
-    return Turn(ROLES[turn["from"]], text, weight=weight)
+    return Turn(ROLES.get(name, name), text, weight=weight)
 
 
 def _conversations(value: Any) -> list[Turn]:
@@ -208,15 +241,15 @@ def _side(value: Any) -> list[Turn]:
 
 
 def _preference(row: Object) -> Seen:
-    used, prompt = {"chosen", "rejected", "system"}, []
-    for name, read_turns in (("conversations", _conversations), ("messages", _messages)):
-        if name in row:
-            prompt = read_turns(row[name])
-            used.add(name)
-    if len(used) == 3:
+    used = {"chosen", "rejected", "system"}
+    if "messages" in row:
+        name, prompt = "messages", _messages(row["messages"])
+    elif "conversations" in row:
+        name, prompt = "conversations", _conversations(row["conversations"])
+    else:
         name = next(name for name in ("prompt", "question", "instruction") if name in row)
         prompt = _messages(row[name]) if isinstance(row[name], list) else [Turn("user", _text(row, name))]
-        used.add(name)
+    used.add(name)
     chosen, rejected = _side(row["chosen"]), _side(row["rejected"])
     turns = [*_system(row), *prompt, *chosen]
     _expect(any(turn.role == "user" for turn in turns))
@@ -253,7 +286,7 @@ def turn_of(message: dict[str, Any], seen: Turn | None) -> Turn:
     if wrap is not None:
         content, reasoning = f"{wrap['open']}{reasoning}{wrap['close']}{content}", None
     calls = message["tool_calls"]
-    if calls is not None and seen is not None and isinstance(seen.calls, list):
+    if calls is not None and seen is not None and isinstance(seen.calls, list | dict):
         calls = loads(calls)
     return Turn(message["role"], content, reasoning, calls, message["tool_call_id"], message["name"], message["weight"])
 
@@ -290,7 +323,8 @@ def assert_same(record: dict[str, Any], line: bytes, seen: Seen) -> None:
     spare = {name: value for name, value in row.items() if name not in seen.used}
     extra = loads(record["extra"]) if record["extra"] else {}
     # An id that is text or a number is a tag, and so is what fits a field in an object of metadata.
-    tags = {name: value for name, value in record["metadata"].items() if value is not None and name != "source"}
+    ours = ("source", "turn_issues")
+    tags = {name: value for name, value in record["metadata"].items() if value is not None and name not in ours}
     if isinstance(spare.get("id"), str | int | float) and not isinstance(spare["id"], bool):
         raw_id, stored = spare.pop("id"), tags.pop("original_id")
         assert stored == raw_id if isinstance(raw_id, str) and raw_id[:7] != "digits " else loads(stored) == raw_id, (
@@ -305,3 +339,18 @@ def assert_same(record: dict[str, Any], line: bytes, seen: Seen) -> None:
     else:
         assert tags == {}, line
     assert extra == spare, line
+    assert_restored(record, line)
+
+
+def assert_restored(record: dict[str, Any], line: bytes) -> None:
+    """The row that export makes of a record, to the digit and in its order."""
+    text = export_record(record, TARGETS["source"], False).text
+    assert exact(text) == exact(line.decode()), (line, text)
+
+
+def exact(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=lambda pairs: ("object", pairs), parse_int=_number, parse_float=_number)
+
+
+def _number(text: str) -> tuple[str, str]:
+    return ("number", text)

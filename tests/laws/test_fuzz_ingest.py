@@ -40,7 +40,7 @@ class Rows:
     @classmethod
     def of(cls, path: Path, out: Path) -> "Rows":
         ledger = ingested(path, out, shard_bytes=1 << 20).ledger
-        columns = ["id", "messages", "rejected", "tools", "metadata", "extra", "provenance"]
+        columns = ["id", "kind", "messages", "rejected", "tools", "metadata", "extra", "provenance"]
         records = {row["provenance"]["row"]: row for row in rows_of(out, columns)}
         bad = {row["row"]: row for batch in Dataset.open(out).quarantine() for row in batch.to_pylist()}
         assert ledger.read == ledger.kept + sum(ledger.quarantined.values()) == len(records) + len(bad)

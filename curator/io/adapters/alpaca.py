@@ -1,6 +1,27 @@
 """Alpaca rows: instruction, input, output (or response), with or without a system text and a metadata object."""
 
-from curator.io.adapters.base import Adapter, Draft, Fields, Message, metadata_of, split_trace, text_of
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from curator.io.adapters.base import (
+    Adapter,
+    Draft,
+    Fields,
+    Message,
+    Unrestorable,
+    form_of,
+    json_text,
+    metadata_of,
+    restore_object,
+    split_trace,
+    text_of,
+    whole_content,
+)
+
+_BREAK = "\n\n"
+# Every place where a blank line begins, also inside a longer run of line feeds.
+_BREAKS = re.compile(r"\n(?=\n)")
 
 
 def _convert(fields: Fields) -> Draft:
@@ -10,11 +31,14 @@ def _convert(fields: Fields) -> Draft:
     output = text_of(fields, answer)
     system = text_of(fields, "system", required=False)
     messages = [] if system is None else [Message("system", system)]
-    messages.append(Message("user", f"{instruction}\n\n{given}" if given else instruction))
+    asked = f"{instruction}{_BREAK}{given}" if given else instruction
+    messages.append(Message("user", asked))
     messages.append(split_trace(Message("assistant", output)))
     used = tuple(name for name in ("instruction", "input", answer, "system") if name in fields)
+    form: dict[str, object] = {"keys": list(fields)}
     # The user turn is cut here again on export; an input that was null, empty or absent joins nothing.
-    form: dict[str, object] = {"keys": list(fields), "instruction_chars": len(instruction)}
+    if given and "\n" in instruction and (breaks := len(_BREAKS.findall(asked, 0, len(instruction) + 1))):
+        form["breaks"] = breaks
     if "input" in fields and not given:
         form["input"] = given
     if "system" in fields and system is None:
@@ -22,9 +46,39 @@ def _convert(fields: Fields) -> Draft:
     return metadata_of(fields, Draft(messages, used=used, form=form))
 
 
+def _cut(asked: str, breaks: int) -> tuple[str, str]:
+    """Instruction and input of a user turn: cut at the blank line behind `breaks` others."""
+    for number, match in enumerate(_BREAKS.finditer(asked)):
+        if number == breaks:
+            return asked[: match.start()], asked[match.start() + len(_BREAK) :]
+    raise Unrestorable("the user turn has no blank line where its input began")
+
+
+def _restore(record: Mapping[str, Any]) -> str:
+    form = form_of(record)
+    messages = record["messages"] or []
+    roles = [message["role"] for message in messages]
+    has_system = "system" in form["keys"] and "system" not in form
+    if roles != ["system", "user", "assistant"][not has_system :]:
+        raise Unrestorable("its turns are not those of an alpaca row")
+    keys = form["keys"]
+    asked, answer = messages[-2]["content"] or "", whole_content(messages[-1])
+    texts = {"output" if "output" in keys else "response": json_text(answer)}
+    if "input" in keys and "input" not in form:
+        asked, given = _cut(asked, form.get("breaks", 0))
+        texts["input"] = json_text(given)
+    elif "input" in keys:
+        texts["input"] = json_text(form["input"])
+    texts["instruction"] = json_text(asked)
+    if "system" in keys:
+        texts["system"] = json_text(messages[0]["content"] if has_system else None)
+    return restore_object(record, form, texts)
+
+
 ADAPTER = Adapter(
     "alpaca",
     lambda names: "instruction" in names and bool(names & {"output", "response"}),
     _convert,
     '{"instruction": "Add.", "input": "1, 2", "output": "3"}',
+    restore=_restore,
 )

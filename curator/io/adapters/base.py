@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import numpy as np
 
 Fields = Mapping[str, msgspec.Raw]
 """A raw row: top-level field to its JSON text as it came."""
@@ -49,6 +50,8 @@ class Draft(msgspec.Struct, gc=False):
     """Parts of used fields that found none, as field to JSON text; they go to `extra` too."""
     form: dict[str, Any] = {}
     """What export needs to restore the source object."""
+    issues: tuple[str, ...] = ()
+    """Short names of what is odd, for `metadata.turn_issues`, besides what ingest finds by itself."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,15 @@ class Adapter:
     """A row may hold several records (a ranking, a tree): they get the ids `#row.0`, `#row.1`, ..."""
     example: str
     """A smallest raw row, for help and tests."""
+    fits: Callable[[Fields], bool] | None = None
+    """Asked after `takes` where names do not tell a family; it looks at values."""
+    restore: Callable[[Mapping[str, Any]], str] | None = None
+    """The JSON text of the source object, from a record. Raises Unrestorable when the record is no longer one that its
+    form describes."""
+
+
+class Unrestorable(ValueError):
+    """The source object cannot be made again from the record; the text says why."""
 
 
 _text_or_null = msgspec.json.Decoder(str | None)
@@ -147,9 +159,9 @@ def value_of(raw: msgspec.Raw) -> Any:
 _LARGEST_FLOAT32 = 3.4028234663852886e38
 
 
-def weight_of(fields: Fields) -> float | None:
+def weight_of(fields: Fields, name: str = "weight") -> float | None:
     """The loss weight of a turn, which fits a float32; null or absent is None."""
-    raw = fields.get("weight")
+    raw = fields.get(name)
     if raw is None or kind_of(raw) == "null":
         return None
     try:
@@ -160,7 +172,7 @@ def weight_of(fields: Fields) -> float | None:
     raise BadRow(f"wrong type: weight of a turn is {raw_text(raw)[:40]}, expected a number")
 
 
-# Known roles in the wild and ours. A role that is not here is a bad row, never a guess.
+# Known roles in the wild and ours. A role that is not here keeps its own name, and the record says `unknown_role`.
 ROLE_NAMES = {
     "user": "user",
     "human": "user",
@@ -182,14 +194,25 @@ ROLE_NAMES = {
 }
 
 
-def role_of(name: str | None) -> str:
-    role = ROLE_NAMES.get(name or "")
-    if role is None:
-        raise BadRow(f"unknown role: {name!r}")
-    return role
+def role_of(name: str) -> str:
+    """The role of a turn by the name it came with; a name that is not in the table is never guessed at."""
+    return ROLE_NAMES.get(name, name)
 
 
-_TRACE = re.compile(r"(\s*<think>\s*)(.*?)(\s*</think>\s*)", re.DOTALL)
+TRACE_MARKS = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<Thought>", "</Thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+)
+"""How reasoning is marked inside an answer. What stands behind (`<Output>`, `<|begin_of_solution|>`) is content."""
+_OPENING = re.compile(r"\s*(" + "|".join(re.escape(mark) for mark, _ in TRACE_MARKS) + ")")
+_TRACES = {
+    opening: re.compile(rf"(\s*{re.escape(opening)}\s*)(.*?)(\s*{re.escape(closing)}\s*)", re.DOTALL)
+    for opening, closing in TRACE_MARKS
+}
+_CLOSING = dict(TRACE_MARKS)
 
 
 def split_trace(message: Message) -> Message:
@@ -199,10 +222,13 @@ def split_trace(message: Message) -> Message:
     Anything that does not match exactly stays inline.
     """
     text = message.content
-    if text is None or message.reasoning is not None or "<think>" not in text[:64]:
+    if text is None or message.reasoning is not None or message.role != "assistant":
         return message
-    match = _TRACE.match(text)
-    if match is None or text.count("<think>") != 1 or text.count("</think>") != 1 or not match[2]:
+    opening = _OPENING.match(text)
+    if opening is None or text.count(opening[1]) != 1 or text.count(_CLOSING[opening[1]]) != 1:
+        return message
+    match = _TRACES[opening[1]].match(text)
+    if match is None or not match[2]:
         return message
     message.reasoning = match[2]
     message.wrap = {"open": match[1], "close": match[3]}
@@ -247,3 +273,124 @@ def metadata_of(fields: Fields, draft: Draft, name: str = "metadata") -> Draft:
 def object_text(parts: Mapping[str, str]) -> str:
     """A JSON object from keys and the JSON text of their values."""
     return "{" + ",".join(f"{msgspec.json.encode(key).decode()}:{text}" for key, text in parts.items()) + "}"
+
+
+# --- turns: what is unusual about how they were written, and back ---------------------------------------------------
+
+
+def number_text(weight: float) -> str:
+    """A float32 as JSON: whole numbers without a point, others with the fewest digits that give it again."""
+    return str(int(weight)) if weight.is_integer() and abs(weight) < 1 << 24 else str(np.float32(weight))
+
+
+def turn_form(fields: Fields, standard: Sequence[str], left: Mapping[str, str]) -> dict[str, Any]:
+    """What restoring a turn needs beside its message: an unusual key order, and fields without a place of their own."""
+    form: dict[str, Any] = {}
+    if list(fields) != list(standard):
+        form["keys"] = list(fields)
+    if left:
+        form["left"] = left
+    return form
+
+
+def weight_left(fields: Fields, weight: float | None, name: str = "weight") -> dict[str, str]:
+    """The text of a weight whose digits a float32 would not give again."""
+    if weight is None or raw_text(fields[name]) == number_text(weight):
+        return {}
+    return {name: raw_text(fields[name])}
+
+
+def turns_form(
+    messages: Sequence[Message], names: Sequence[str], forms: Sequence[dict[str, Any]], common: Mapping[str, str]
+) -> dict[str, Any]:
+    """The part of a form that says how turns were written; empty where nothing is unusual.
+
+    `roles` maps roles to the names they came with where those are not `common`, or `names` lists the name of every
+    turn when one role has two; `turn_keys` is a key order that all turns share, `turns` the rest by number.
+    """
+    form: dict[str, Any] = {}
+    roles: dict[str, str] = {}
+    for message, name in zip(messages, names, strict=True):
+        key = role_key(message.role, message.tool_calls)
+        if roles.setdefault(key, name) != name:
+            form["names"] = list(names)
+            break
+    else:
+        if unusual := {key: name for key, name in sorted(roles.items()) if name != common.get(key, key)}:
+            form["roles"] = unusual
+    first = forms[0].get("keys")
+    if first is not None and all(turn.get("keys") == first for turn in forms):
+        form["turn_keys"] = first
+        forms = [{key: value for key, value in turn.items() if key != "keys"} for turn in forms]
+    if turns := {str(index): turn for index, turn in enumerate(forms) if turn}:
+        form["turns"] = turns
+    return form
+
+
+def role_key(role: str, tool_calls: str | None) -> str:
+    """What names are kept under: the role, or `call` for an assistant's call, which has a name where it is a turn."""
+    return "call" if role == "assistant" and tool_calls is not None else role
+
+
+def turn_name(message: Mapping[str, Any], index: int, form: Mapping[str, Any], common: Mapping[str, str]) -> str:
+    """The role name that a turn came with."""
+    names = form.get("names")
+    if names is not None and index < len(names):
+        return str(names[index])
+    key = role_key(message["role"], message["tool_calls"])
+    return str(form.get("roles", {}).get(key) or common.get(key, key))
+
+
+def whole_content(message: Mapping[str, Any]) -> str | None:
+    """The text of a turn, a trace that was split out of it back in its place."""
+    wrap = message["wrap"]
+    if wrap is None:
+        content: str | None = message["content"]
+        return content
+    return f"{wrap['open'] or ''}{message['reasoning'] or ''}{wrap['close'] or ''}{message['content'] or ''}"
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON text."""
+    return msgspec.json.encode(value).decode()
+
+
+def object_in_order(keys: Sequence[str], texts: Mapping[str, str]) -> str:
+    """A JSON object with these keys in this order. Raises Unrestorable when one has no text."""
+    missing = [key for key in keys if key not in texts]
+    if missing:
+        raise Unrestorable(f"nothing tells what {missing[0]} was")
+    return object_text({key: texts[key] for key in keys})
+
+
+def form_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """How the source wrote a record. Where a repair changed its turns, what was said turn by turn is left out."""
+    text = (record["provenance"] or {}).get("form")
+    form: dict[str, Any] = json.loads(text) if text else {}
+    if "keys" not in form:
+        raise Unrestorable("nothing tells how its source was written")
+    if "repair" in form:
+        form = {key: value for key, value in form.items() if key not in ("turns", "names", "no_space")}
+    return form
+
+
+def restore_object(record: Mapping[str, Any], form: Mapping[str, Any], texts: Mapping[str, str]) -> str:
+    """The source object: `texts` are its own fields; tags, declared fields and `extra` are put back beside them."""
+    tags = record["metadata"] or {}
+    known = dict(texts)
+    rest = _fields.decode(record["extra"]) if record["extra"] else {}
+    extra = {name: raw_text(raw) for name, raw in rest.items()}
+    if form.get("id") == "number":
+        known["id"] = tags["original_id"]
+    elif form.get("id") == "text":
+        known["id"] = json_text(tags["original_id"])
+    inner = form.get("metadata")
+    if inner is not None:
+        own = _fields.decode(rest["metadata"]) if "metadata" in rest else {}
+        left = {key: raw_text(raw) for key, raw in own.items()}
+        extra.pop("metadata", None)
+        known["metadata"] = object_in_order(inner, {key: json_text(tags.get(key)) for key in inner} | left)
+    for name in form.get("declared", ()):
+        known[name] = json_text(tags.get(name))
+    known |= form.get("numbers", {})
+    return object_in_order(form["keys"], known | extra)

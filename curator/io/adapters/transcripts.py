@@ -1,9 +1,25 @@
 """Transcripts: "\\n\\nHuman: ...\\n\\nAssistant: ..." turns in one text, alone or as chosen and rejected."""
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, kind_of, metadata_of, text_of
-from curator.io.adapters.openai import messages_of
+from curator.io.adapters.base import (
+    Adapter,
+    BadRow,
+    Draft,
+    Fields,
+    Message,
+    Unrestorable,
+    form_of,
+    json_text,
+    kind_of,
+    metadata_of,
+    restore_object,
+    text_of,
+    whole_content,
+)
+from curator.io.adapters.openai import messages_of, messages_text
 
 _TURN = re.compile(r"\n\n(Human|Assistant):")
 
@@ -26,22 +42,38 @@ def _no_space(messages: list[Message]) -> list[int]:
     return [index for index, message in enumerate(messages) if not (message.content or "").startswith(" ")]
 
 
+def _joined(messages: Sequence[Mapping[str, Any]], no_space: Sequence[int]) -> str:
+    """The inverse of `parse` and `_trim`, as JSON text."""
+    names = {"user": "Human", "assistant": "Assistant"}
+    if any(message["role"] not in names for message in messages):
+        raise Unrestorable("a transcript has turns of Human and Assistant only")
+    return json_text(
+        "".join(
+            f"\n\n{names[message['role']]}:{'' if index in no_space else ' '}{whole_content(message) or ''}"
+            for index, message in enumerate(messages)
+        )
+    )
+
+
 def _sides(fields: Fields) -> Draft:
     from curator.io.adapters.preference import join_sides
 
+    form: dict[str, Any] = {"keys": list(fields)}
     if kind_of(fields["chosen"]) == "list":
         chosen, chosen_form = messages_of(fields, "chosen")
         rejected, rejected_form = messages_of(fields, "rejected")
         draft, shared = join_sides([], chosen, rejected)
-        draft.form = {"keys": list(fields), "shared_messages": shared, "turns": [chosen_form, rejected_form]}
+        form |= {"written": "messages", "shared": shared}
+        if chosen_form or rejected_form:
+            form["sides"] = [chosen_form, rejected_form]
     else:
         raw_chosen, raw_rejected = parse(text_of(fields, "chosen") or ""), parse(text_of(fields, "rejected") or "")
         draft, shared = join_sides([], _trim(raw_chosen), _trim(raw_rejected))
-        draft.form = {
-            "keys": list(fields),
-            "shared_messages": shared,
-            "no_space": [_no_space(raw_chosen), _no_space(raw_rejected)],
-        }
+        form["shared"] = shared
+        no_space = [_no_space(raw_chosen), _no_space(raw_rejected)]
+        if any(no_space):
+            form["no_space"] = no_space
+    draft.form = form
     draft.used = ("chosen", "rejected")
     return metadata_of(fields, draft)
 
@@ -49,8 +81,24 @@ def _sides(fields: Fields) -> Draft:
 def _single(fields: Fields) -> Draft:
     raw = parse(text_of(fields, "text") or "")
     kind = "sft" if any(message.role == "assistant" for message in raw) else "prompt"
-    form = {"keys": list(fields), "no_space": _no_space(raw)}
+    form: dict[str, Any] = {"keys": list(fields)}
+    if no_space := _no_space(raw):
+        form["no_space"] = no_space
     return metadata_of(fields, Draft(_trim(raw), kind=kind, used=("text",), form=form))
+
+
+def _restore(record: Mapping[str, Any]) -> str:
+    form = form_of(record)
+    messages = record["messages"] or []
+    if "shared" not in form:
+        return restore_object(record, form, {"text": _joined(messages, form.get("no_space", ()))})
+    sides = [messages, [*messages[: form["shared"]], *(record["rejected"] or [])]]
+    if form.get("written") == "messages":
+        forms = form.get("sides", [{}, {}])
+        texts = [messages_text(side, unusual) for side, unusual in zip(sides, forms, strict=True)]
+    else:
+        texts = [_joined(side, gaps) for side, gaps in zip(sides, form.get("no_space", [[], []]), strict=True)]
+    return restore_object(record, form, {"chosen": texts[0], "rejected": texts[1]})
 
 
 def _convert(fields: Fields) -> Draft:
@@ -62,4 +110,5 @@ ADAPTER = Adapter(
     lambda names: {"chosen", "rejected"} <= names or "text" in names and not names & {"messages", "conversations"},
     _convert,
     '{"chosen": "\\n\\nHuman: 1 + 1?\\n\\nAssistant: 2", "rejected": "\\n\\nHuman: 1 + 1?\\n\\nAssistant: 3"}',
+    restore=_restore,
 )
