@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
 
@@ -28,17 +29,18 @@ def _api() -> Any:
     return require("huggingface_hub", "hub").HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None)
 
 
+def _transient() -> tuple[type[Exception], ...]:
+    # The base class of the HTTP client's errors, whichever client this version of the library is built on.
+    bases = require("huggingface_hub.errors", "hub").HfHubHTTPError.__mro__
+    return OSError, next(base for base in bases if base.__name__ == "HTTPError")
+
+
 class HubStore:
     """One commit of a dataset repository: what a branch pointed at when it was opened, so nothing changes below it."""
 
     def __init__(self, repository: str, revision: str | None) -> None:
         self._api = _api()
-        # The base class of the HTTP client's errors, whichever client this version of the library is built on.
-        errors = require("huggingface_hub.errors", "hub").HfHubHTTPError.__mro__
-        self.transient: tuple[type[Exception], ...] = (
-            OSError,
-            next(known for known in errors if known.__name__ == "HTTPError"),
-        )
+        self.transient = _transient()
         self._repository, self._revision = repository, revision
         self._commit: str | None = None
         self._filesystem: Any = None
@@ -122,4 +124,67 @@ def _refusal(error: Exception, url: str) -> CuratorError | None:
         return CuratorError(f"{url}: access is refused", hint="check what HF_TOKEN may do")
     if code == 404 or isinstance(error, FileNotFoundError):
         return missing(url)
+    return None
+
+
+# --- pushing ------------------------------------------------------------------------------------------------------
+
+
+def require_pushable(repository: str, licenses: Mapping[str, int], any_license: bool) -> None:
+    """Raise UsageError or CuratorError for what would stop a push, or should: no token, a licence that is not known."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", repository):
+        raise UsageError(f"--push {repository} names no dataset", hint="--push OWNER/NAME")
+    require("huggingface_hub", "hub")
+    if not os.environ.get("HF_TOKEN"):
+        raise CuratorError("--push needs a token", hint="set HF_TOKEN to one that may write")
+    unknown = sum(count for name, count in licenses.items() if name.lower() in ("", "unknown", "none"))
+    if unknown and not any_license:
+        raise CuratorError(
+            f"{unknown:,} of {sum(licenses.values()):,} records have no known licence, so it is not pushed",
+            hint="ingest with --license NAME, or push it all the same with --any-license",
+        )
+
+
+def push(folder: Path, repository: str) -> str:
+    """Upload an exported folder to a dataset repository, made (private) if it is not there; returns its URL.
+
+    Files of an earlier push that are not in the folder go. Raises CuratorError when the hub refuses.
+    """
+    api = _api()
+    url = f"{api.endpoint}/datasets/{repository}"
+    token = os.environ["HF_TOKEN"]
+    try:
+        api.create_repo(repository, repo_type="dataset", private=True, exist_ok=True, token=token)
+        api.upload_folder(
+            repo_id=repository,
+            folder_path=folder,
+            repo_type="dataset",
+            token=token,
+            commit_message="Export by curator",
+            delete_patterns=["data/**"],
+        )
+    except Exception as error:
+        if refusal := _push_refusal(error, url):
+            raise refusal from None
+        if not isinstance(error, _transient()):
+            raise
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise CuratorError(
+            f"{url}: the push failed: {reason}", hint=f"{_where()}; the same command uploads only what is missing"
+        ) from None
+    return url
+
+
+def _push_refusal(error: Exception, url: str) -> CuratorError | None:
+    code = getattr(getattr(error, "response", None), "status_code", None)
+    if code == 401:
+        return CuratorError(f"{url}: the token is not accepted", hint="make a new one and set HF_TOKEN")
+    if code == 403:
+        return CuratorError(f"{url}: the token may not write there", hint="HF_TOKEN must have the right to write")
+    if code == 404:
+        return CuratorError(f"{url}: there is no such owner or dataset", hint="check OWNER/NAME")
+    if isinstance(error, ValueError):
+        return CuratorError(
+            f"{url}: the hub refuses the folder: {str(error).splitlines()[-1]}", hint="see its README.md"
+        )
     return None
