@@ -166,7 +166,7 @@ def push(folder: Path, repository: str) -> str:
     except Exception as error:
         if refusal := _push_refusal(error, url):
             raise refusal from None
-        if not isinstance(error, _transient()):
+        if not isinstance(error, (*_transient(), RuntimeError)):  # the last: the library's own, of one file
             raise
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise CuratorError(

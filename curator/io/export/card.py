@@ -163,7 +163,7 @@ def _contents(contents: Contents) -> str:
 _MEANING = {
     "messages": "the conversation: role, content, and where a record has them reasoning_content, tool_calls, ...",
     "prompt, chosen, rejected": "of a preference: the turns before, and the two continuations",
-    "tools, tool_calls, verifier.payload, extra": "JSON text exactly as it came; parse it with `json.loads`",
+    "tools, tool_calls, verifier.payload, extra": "JSON text exactly as it came, to be parsed with json.loads",
     "metadata": "source, licence and labels of the record",
     "id": "source, file and row that the record was read from",
 }

@@ -76,6 +76,8 @@ def write_hf(dataset: Dataset, out: Path, name: str | None = None, overwrite: bo
 
     Raises CuratorError when `out` holds anything but such a folder, or when it does and is not to be replaced.
     """
+    if not dataset.num_rows:
+        raise CuratorError(f"{dataset.path} holds no record", hint="datasets cannot load an empty set")
     _require_place(out, overwrite)
     temporary = out.with_name(f".tmp-{out.name}")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -122,12 +124,6 @@ def _write(dataset: Dataset, folder: Path) -> Contents:
                 writers[key].write(_columns(kind, part, writers[key].schema), int(row_bytes(part).sum()))
                 contents.rows[key] = contents.rows.get(key, 0) + part.num_rows
             bar.advance(batch.num_rows)
-    if not writers:
-        kind = kinds[0]
-        contents.rows[(kind, "train")] = 0
-        schema = _schema(kind, dataset.schema, filled)
-        writers[(kind, "train")] = _SplitWriter(folder / "data", "train", schema)
-        writers[(kind, "train")].write(schema.empty_table(), 0)
     for writer in writers.values():
         writer.close()
     return contents
@@ -137,7 +133,7 @@ def _kinds(dataset: Dataset) -> list[str]:
     found: set[str] = set()
     for batch in dataset.batches(["kind"]):
         found.update(batch.column("kind").unique().to_pylist())
-    return [kind for kind in KINDS if kind in found] or ["sft"]
+    return [kind for kind in KINDS if kind in found]
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
