@@ -231,7 +231,8 @@ def _wait(store: Store, url: str, error: Exception, failures: int) -> None:
     if not isinstance(error, store.transient):
         raise error
     if failures >= TRIES:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+        # Google's client puts a page of its own story behind what happened.
+        reason = (str(error) or type(error).__name__).splitlines()[0].partition(" error_info=")[0]
         raise CuratorError(f"{url}: given up after {failures} tries: {reason}", hint=store.where()) from None
     time.sleep(FIRST_WAIT_SECONDS * 2 ** (failures - 1))
 

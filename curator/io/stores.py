@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -117,11 +118,18 @@ class ArrowStore:
     def blocks(self, key: str, version: Version, start: int) -> Iterator[bytes]:
         if self.version(key) != version:
             raise changed(self.root + key)
-        with self._filesystem.open_input_file(self._path(key)) as file:
+        file = self._filesystem.open_input_file(self._path(key))
+        try:
             file.seek(start)
             while block := file.read(min(BLOCK_BYTES, version.size - start)):
                 start += len(block)
                 yield block
+        except ValueError as error:
+            # Google's client closes a file whose connection broke off, and says so at the next read.
+            raise OSError(f"the connection broke off: {error}") from None
+        finally:
+            with suppress(ValueError, OSError):
+                file.close()
 
     def refusal(self, error: Exception, url: str) -> CuratorError | None:
         text = str(error)

@@ -180,3 +180,37 @@ def harming_proxy(target: str, harm: Harm) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextlib.contextmanager
+def harming_process(target: str, action: str, times: int) -> Iterator[str]:
+    """The proxy in a process of its own, which does `action` to the first `times` answers with raw rows in them.
+
+    Google's client in Arrow holds up the other threads of a Python process in some calls, and so a proxy among them.
+    """
+    command = [sys.executable, __file__, target, action, str(times)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def _main(target: str, action: str, times: str) -> None:
+    left = int(times)
+
+    def harm(method: str, path: str, body: bytes) -> str | None:
+        nonlocal left
+        if method == "GET" and b'"instruction"' in body and left:
+            left -= 1
+            return action
+        return None
+
+    with harming_proxy(target, harm) as endpoint:
+        print(endpoint, flush=True)
+        time.sleep(120)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
