@@ -17,6 +17,7 @@ import numpy as np
 
 from curator import log
 from curator.errors import CuratorError, NothingFoundError
+from curator.io.remote import find, is_remote, relative_to_common_folder
 
 if TYPE_CHECKING:
     from curator.io.blocks import Lines, RawBlock
@@ -72,7 +73,8 @@ class Container:
 
 
 def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Files behind paths, folders and globs as (path, relative path), sorted by relative path; and what was skipped.
+    """Files behind paths, folders, globs and URLs of stores as (path, relative path), sorted by relative path; and what
+    was skipped.
 
     A relative path starts at the folder that a glob or folder names, or at the common parent of files named one by
     one. Names that begin with `.` or `_` are skipped unless given outright; so are, inside a folder, files of no known
@@ -81,11 +83,19 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
     import glob
 
     named: list[str] = []
+    named_remote: list[str] = []
     found: list[tuple[str, str]] = []
     skipped: list[str] = []
     for pattern in patterns:
         if pattern == STDIN:
             found.append((STDIN, STDIN))
+        elif is_remote(pattern):
+            behind = find(pattern, _is_known)
+            if behind.named:
+                named_remote.append(behind.files[0][0])
+            else:
+                found += behind.files
+                skipped += behind.skipped
         elif os.path.isdir(pattern):
             before = len(found)
             for folder, folders, names in os.walk(pattern):
@@ -115,6 +125,7 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
     if named:
         base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in named])
         found += [(path, os.path.relpath(os.path.abspath(path), base)) for path in named]
+    found += relative_to_common_folder(named_remote)
     for path, relative in found:
         try:
             relative.encode()

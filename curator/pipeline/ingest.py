@@ -5,7 +5,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from curator.io.raw import (
     split_lines,
     tell_skipped,
 )
+from curator.io.remote import Spool, is_remote
 from curator.io.sides import Side, pair_files
 from curator.pipeline.increment import Entry, Increment, increment
 from curator.pipeline.judge import judge_tasks
@@ -130,18 +131,35 @@ def media_notes(media: MediaStore) -> dict[str, int]:
     return {IMAGES: media.placed, "images that are missing": media.missing}
 
 
-def source_files(files: Sequence[tuple[str, str]], source: SourceSettings) -> list[RawFile]:
-    """The files that hold records, each with its side file; a digest covers both. Raises CuratorError when a side file
-    that was asked for is missing."""
+def source_files(files: Sequence[tuple[str, str]], source: SourceSettings, spool: Spool) -> list[RawFile]:
+    """The files that hold records, each with its side file; a digest covers both.
+
+    Remote ones are fetched unless their digest is known for the version they have. Raises CuratorError when a side file
+    that was asked for is missing.
+    """
     named, sides = pair_files(files, source.join)
-    found = []
-    for path, relative in named:
-        file = raw_file(path, relative)
-        if relative in sides:
-            side = raw_file(*sides[relative])
-            file = replace(file, side=side, digest=f"{file.digest}+{side.digest}")
-        found.append(file)
-    return found
+    digests = spool.digests([path for path, _ in named if is_remote(path)])
+    return [_described(path, relative, digests, sides) for path, relative in named]
+
+
+def known_files(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path) -> tuple[list[RawFile], str]:
+    """The files whose digest is known without fetching; and which others there are, as text, empty when none."""
+    named, sides = pair_files(files, source.join)
+    urls = [path for path, _ in named if is_remote(path)]
+    digests = Spool(out).known_digests(urls)
+    unknown = [url for url in urls if url not in digests]
+    known = [_described(path, relative, digests, sides) for path, relative in named if path not in unknown]
+    return known, f"{len(unknown):,} files, {unknown[0]} first" if unknown else ""
+
+
+def _described(
+    path: str, relative: str, digests: Mapping[str, tuple[int, str]], sides: Mapping[str, tuple[str, str]]
+) -> RawFile:
+    file = RawFile(path, relative, *digests[path]) if path in digests else raw_file(path, relative)
+    if relative in sides:
+        side = raw_file(*sides[relative])
+        file = replace(file, side=side, digest=f"{file.digest}+{side.digest}")
+    return file
 
 
 def source_steps(source: SourceSettings) -> tuple[dict[str, Any], ...]:
@@ -205,13 +223,15 @@ def ingest(patterns: Sequence[str], source: SourceSettings, out: Path, options: 
     """
     if list(patterns) == [STDIN]:
         with _spooled(out) as path:
-            return _ingest([(path, STDIN)], source, out, options)
+            return _ingest([(path, STDIN)], source, out, options, Spool(out))
     files, skipped = find_files(patterns, source)
     tell_skipped(skipped)
-    inside = [path for path, _ in files if Path(path).resolve().is_relative_to(out.resolve())]
+    local = [path for path, _ in files if not is_remote(path)]
+    inside = [path for path in local if Path(path).resolve().is_relative_to(out.resolve())]
     if inside:
         raise CuratorError(f"{inside[0]} lies in --out {out}", hint="every step writes a folder of its own")
-    return _ingest(files, source, out, options)
+    with Spool(out) as spool:
+        return _ingest(files, source, out, options, spool)
 
 
 def find_files(patterns: Sequence[str], source: SourceSettings) -> tuple[list[tuple[str, str]], list[str]]:
@@ -227,9 +247,17 @@ def find_files(patterns: Sequence[str], source: SourceSettings) -> tuple[list[tu
     return expand(matching if source.allow_empty else patterns)
 
 
-def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path, options: Options) -> Outcome:
+def on_disk(files: Sequence[RawFile], spool: Spool) -> list[RawFile]:
+    """The same files, every one where workers can read it."""
+    copies = spool.copies([file.path for file in files if is_remote(file.path)])
+    return [replace(file, path=copies.get(file.path, file.path)) for file in files]
+
+
+def _ingest(
+    files: Sequence[tuple[str, str]], source: SourceSettings, out: Path, options: Options, spool: Spool
+) -> Outcome:
     started = time.time()
-    joining = SourceFolder(source_files(files, source), source)
+    joining = SourceFolder(source_files(files, source, spool), source)
     folder = OutputFolder.prepare(out, joining.fingerprint, options.overwrite, joining.grow)
     try:
         told = joining.settle(folder.fingerprint)
@@ -240,7 +268,7 @@ def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path,
             outcome = Outcome(out, [STEP], folder.complete.ledger(), time.time() - started, True)
             outcome.notes = _notes(folder.complete.tasks, plan if told else None)
             return outcome
-        names, missing = _work(plan, folder, source, out)
+        names, missing = _work(plan, folder, source, out, spool)
         total = sum(file.size for file in {task.file.relative: task.file for task in missing}.values())
         with log.progress(total, f"ingest {source.name}", "bytes") as bar:
             for _, result in engine_for(options.workers, total, WORTH_BYTES).run(missing, bar.advance):
@@ -252,7 +280,8 @@ def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path,
         shards = [entry for result in results for entry in result.shards]
         images = describe(out, shards, sum(result.notes.get(IMAGES, 0) for result in results))
         extra = {"generations": _generations(plan, folder, names), **images}
-        manifest = folder.finish(names, source.schema(), [], timing(started, [path for path, _ in files]), extra)
+        times = {**timing(started, [path for path, _ in files]), "fetched": spool.memory()}
+        manifest = folder.finish(names, source.schema(), [], times, extra)
     finally:
         folder.release()
     outcome = Outcome(out, [STEP], manifest.ledger(), time.time() - started)
@@ -261,7 +290,7 @@ def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path,
 
 
 def _work(
-    plan: Increment, folder: OutputFolder, source: SourceSettings, out: Path
+    plan: Increment, folder: OutputFolder, source: SourceSettings, out: Path, spool: Spool
 ) -> tuple[list[str], list[IngestTask]]:
     """The names of all tasks of the folder in order, and the tasks that are not done."""
     known: dict[int, list[str]] = {}
@@ -275,11 +304,11 @@ def _work(
             planned[index] = known[index]
         else:
             to_read.append(index)
-    files = [plan.at_hand[index] for index in to_read]
+    files = on_disk([plan.at_hand[index] for index in to_read], spool)
     _open_all([*files, *(file.side for file in files if file.side is not None)])
     missing: list[IngestTask] = []
-    for index in to_read:
-        tasks = _plan(index, plan.at_hand[index], source, out, plan.entries[index].generation)
+    for index, file in zip(to_read, files, strict=True):
+        tasks = _plan(index, file, source, out, plan.entries[index].generation)
         planned[index] = [task.name for task in tasks]
         missing += [task for task in tasks if task.name not in folder.finished]
     return [name for index, _ in plan.live() for name in planned[index]], missing

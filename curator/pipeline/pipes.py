@@ -15,6 +15,7 @@ from curator.io.dataset import BATCH_BYTES, Dataset, OutputFolder, TaskWriter, c
 from curator.io.manifest import Fingerprint, Ledger, TaskResult
 from curator.io.media import IMAGES
 from curator.io.raw import RawReader, tell_skipped
+from curator.io.remote import on_disk
 from curator.io.sides import Side, pair_files
 from curator.io.stream import StreamReader, StreamWriter, pass_entry
 from curator.pipeline.apply import Chain, output_schema
@@ -210,7 +211,7 @@ def ingest_to_stream(
         writer = StreamWriter(sink, schema)
         for path, relative in files:
             side = sides.get(relative) and Side.open(*sides[relative], source.max_record_bytes)
-            with RawReader(path, source.max_record_bytes) as reader:
+            with on_disk(path) as readable, RawReader(readable, source.max_record_bytes) as reader:
                 media = media_store(source, path, None)
                 for built in Builder(source, relative, side, media).build(reader.rows()):
                     account(ledger, built)

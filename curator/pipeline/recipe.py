@@ -10,6 +10,7 @@ from curator.errors import UsageError
 from curator.io.build import SHARD_BYTES, SourceSettings
 from curator.io.gate import DEFAULT_GATE
 from curator.io.raw import MAX_RECORD_BYTES
+from curator.io.remote import is_remote
 from curator.mixture.spec import MixSpec
 from curator.schema.check import build, did_you_mean, load_yaml
 from curator.stages.base import Stage
@@ -23,7 +24,7 @@ class Source:
     name: str
     """Begins every id of the source, and is its `metadata.source` where a row does not name one itself."""
     path: str | list[str]
-    """Files, folders or globs, relative to the recipe's `root`."""
+    """Files, folders or globs, relative to the recipe's `root`; or URLs: s3://, gs://, hf://datasets/."""
     license: str | None = None
     """Kept with every record."""
     metadata: dict[str, str | bool | int | float] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class Source:
 
     def patterns(self, root: str) -> list[str]:
         paths = [self.path] if isinstance(self.path, str) else self.path
-        return [os.path.join(root, path) if root else path for path in paths]
+        return [path if is_remote(path) or not root else os.path.join(root, path) for path in paths]
 
 
 @dataclass(frozen=True)

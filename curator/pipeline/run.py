@@ -18,7 +18,7 @@ from curator.extras import require
 from curator.io.dataset import Dataset, check_columns
 from curator.io.manifest import MANIFEST, PARTIAL, Fingerprint, Ledger, Manifest, first_difference
 from curator.pipeline.apply import output_schema
-from curator.pipeline.ingest import SourceFolder, find_files, ingest, source_files
+from curator.pipeline.ingest import SourceFolder, find_files, ingest, known_files
 from curator.pipeline.mix import mix, mix_fingerprint, resolve
 from curator.pipeline.passes import Options, Outcome, fingerprint, run_pass
 from curator.pipeline.recipe import Recipe
@@ -157,8 +157,9 @@ def what_would_run(recipe: Recipe, out: Path) -> list[tuple[str, str]]:
     for source in recipe.sources:
         folder = out / "sources" / source.name
         settings = source.settings()
-        files = source_files(find_files(source.patterns(recipe.root), settings)[0], settings)
-        lines.append((str(folder), _source_state(folder, SourceFolder(files, settings))))
+        files, to_fetch = known_files(find_files(source.patterns(recipe.root), settings)[0], settings, folder)
+        state = f"would fetch {to_fetch}" if to_fetch else _source_state(folder, SourceFolder(files, settings))
+        lines.append((str(folder), state))
         folders.append(folder)
     steps: list[tuple[Path, Callable[[Dataset], Fingerprint]]] = [
         (out / step.folder, partial(fingerprint, stages=step.stages)) for step in schedule(recipe.steps)

@@ -9,10 +9,10 @@ def render(record: Record) -> Rendered:
     messages = require_turns(record)
     if record["kind"] != "preference" or not record["rejected"]:
         raise Unrenderable(f"kind {record['kind']}")
-    border = _border(record)
+    start = border(record)
     fields = {
-        "prompt": turns_text(messages[:border]),
-        "chosen": turns_text(messages[border:]),
+        "prompt": turns_text(messages[:start]),
+        "chosen": turns_text(messages[start:]),
         "rejected": turns_text(record["rejected"]),
     }
     places = ["rejected"]
@@ -23,7 +23,7 @@ def render(record: Record) -> Rendered:
     return Rendered(fields, lost | left_over(record, *places))
 
 
-def _border(record: Record) -> int:
+def border(record: Record) -> int:
     """Where the chosen continuation begins: behind what both sides share, else behind the last user turn."""
     messages = record["messages"]
     try:
