@@ -40,7 +40,7 @@ class RawRow:
 
 @dataclass(frozen=True)
 class Container:
-    """What a file is: compression (none, gzip, zstd) and layout (jsonl, array, csv, tsv, parquet)."""
+    """What a file is: compression (none, gzip, zstd, bzip2, xz) and layout (jsonl, array, objects, csv, ...)."""
 
     compression: str
     layout: str

@@ -1,12 +1,14 @@
 """Finding the files behind paths, folders and globs."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from curator import log
 from curator.errors import CuratorError
+from curator.io.raw.archives import MARK, is_zip, member_size, members, open_member, split_member
 from curator.io.raw.base import STDIN, RawFile, UnknownFormatError
+from curator.io.raw.opening import read_up_to
 from curator.io.raw.reader import RawReader
 
 
@@ -31,7 +33,7 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
                 folders[:] = sorted(name for name in folders if name[0] not in "._")
                 for name in names:
                     path = os.path.join(folder, name)
-                    if name[0] in "._" or not _is_known(path):
+                    if name[0] in "._" or _is_side_file(name, names) or not _is_known(path):
                         skipped.append(path)
                     else:
                         found.append((path, os.path.relpath(path, pattern)))
@@ -54,6 +56,7 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
     if named:
         base = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in named])
         found += [(path, os.path.relpath(os.path.abspath(path), base)) for path in named]
+    found = [item for path, relative in found for item in _unpacked(path, relative, skipped)]
     for path, relative in found:
         try:
             relative.encode()
@@ -68,9 +71,32 @@ def expand(patterns: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
     return files, sorted(skipped)
 
 
+def _is_side_file(name: str, names: list[str]) -> bool:
+    """Whether a file only describes the data beside it, as `datasets` writes them (save_to_disk)."""
+    if name == "dataset_dict.json":
+        return True
+    return name in ("state.json", "dataset_info.json") and any(other.endswith(".arrow") for other in names)
+
+
+def _unpacked(path: str, relative: str, skipped: list[str]) -> Iterator[tuple[str, str]]:
+    """The file itself, or the members of a zip archive that are read."""
+    if path == STDIN or split_member(path) is not None or not is_zip(path):
+        yield path, relative
+        return
+    found, hidden = members(path)
+    skipped += hidden
+    for member in found:
+        if _is_known(member):
+            yield member, relative + member[len(path) :]
+        else:
+            skipped.append(member)
+
+
 def _is_known(path: str) -> bool:
     """Whether a file has a format that is read. One that is damaged has: it must be named, not skipped."""
     try:
+        if split_member(path) is None and is_zip(path):
+            return True
         RawReader(path).close()
     except UnknownFormatError:
         return False
@@ -100,4 +126,16 @@ def raw_file(path: str, relative: str) -> RawFile:
 
     if path == STDIN:
         return RawFile(path, relative, 0, "")
+    if (inside := split_member(path)) is not None:
+        return RawFile(path, relative, member_size(*inside), _digest_member(*inside))
     return RawFile(path, relative, os.path.getsize(path), digest_file(Path(path)))
+
+
+def _digest_member(archive: str, member: str) -> str:
+    import xxhash
+
+    hasher = xxhash.xxh3_128()
+    with open_member(archive, member) as stream:
+        while block := read_up_to(stream, 1 << 20, f"{archive}{MARK}{member}"):
+            hasher.update(block)
+    return hasher.hexdigest()

@@ -1,30 +1,81 @@
 """The rows of one raw file, whatever it is."""
 
+import io
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
+from curator.errors import CuratorError
 from curator.io.raw import base
+from curator.io.raw.archives import open_member, split_member
 from curator.io.raw.arrays import ArrayScanner
 from curator.io.raw.base import MAX_RECORD_BYTES, STDIN, Container, Counts, RawRow
-from curator.io.raw.columns import parquet_file, parquet_rows
+from curator.io.raw.columns import arrow_rows, parquet_file, parquet_rows
+from curator.io.raw.documents import yaml_rows
 from curator.io.raw.lines import LineSplitter
+from curator.io.raw.objects import ObjectScanner, layout_of
 from curator.io.raw.opening import limited_blocks, open_bytes, read_up_to
 from curator.io.raw.sniff import sniff
 from curator.io.raw.tables import TableReader
 
+_MAX_HEAD_BYTES = 16 << 20
+
+
+def _open(path: str) -> IO[bytes]:
+    if (inside := split_member(path)) is not None:
+        return open_member(*inside)
+    return open(path, "rb")
+
+
+class _Rejoined(io.RawIOBase):
+    """Blocks as a file."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks = blocks
+        self._left = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._left = block
+        part, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
 
 class RawReader:
-    """Rows of one raw file (`-` is stdin), or of a part of it, with counts of what was passed over."""
+    """Rows of one raw file (`-` is stdin, `a.zip!b` a member), or of a part of it, with what was passed over."""
 
-    def __init__(self, path: str, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
+    def __init__(
+        self,
+        path: str,
+        max_record_bytes: int = MAX_RECORD_BYTES,
+        header: bool | None = None,
+        columns: Sequence[str] = (),
+    ) -> None:
         self.path = path
         self.max_record_bytes = max_record_bytes
+        self.header = header
+        """Whether a table's first row names its columns; None lets the content say."""
+        self.columns = columns
         self.counts = Counts()
-        self._file: IO[bytes] = sys.stdin.buffer if path == STDIN else open(path, "rb")  # noqa: SIM115 (close() does)
+        self._file: IO[bytes] = sys.stdin.buffer if path == STDIN else _open(path)
         try:
             self.stream, compression = open_bytes(self._file, path)
             self._head = read_up_to(self.stream, 4096, path)
+            text = self._head.removeprefix(base.BOM).lstrip(base.SPACE)
+            # An object that is longer than the head: read on, so far that its end or the end of its line is seen.
+            while text[:1] == b"{" and len(self._head) < _MAX_HEAD_BYTES and layout_of(self._head) is None:
+                more = read_up_to(self.stream, 3 * len(self._head), path)
+                self._head += more
+                if not more:
+                    break
             self.container = sniff(path, self._head, compression)
         except BaseException:
             self.close()
@@ -57,9 +108,16 @@ class RawReader:
             yield from ArrayScanner(self.counts, self.max_record_bytes).rows(self._blocks())
         elif layout == "parquet":
             yield from parquet_rows(self.parquet_file())
+        elif layout == "objects":
+            yield from ObjectScanner(self.counts, self.max_record_bytes).rows(self._blocks())
+        elif layout == "yaml":
+            yield from yaml_rows(self._blocks(), self.path, self.max_record_bytes)
+        elif layout.startswith("arrow"):
+            yield from self._arrow()
         else:
             delimiter = "\t" if layout == "tsv" else ","
-            yield from TableReader(self.path, delimiter, self.counts, self.max_record_bytes).rows(self._blocks())
+            table = TableReader(self.path, delimiter, self.counts, self.max_record_bytes, self.header, self.columns)
+            yield from table.rows(self._blocks())
 
     def part(self, start: int, stop: int, first_row: int) -> Iterator[RawRow]:
         """Rows of a plain JSON-lines file that begin in [start, stop); `first_row` is the number of the first."""
@@ -67,6 +125,15 @@ class RawReader:
             file.seek(start)
             blocks = limited_blocks(file, stop - start)
             yield from LineSplitter(self.counts, self.max_record_bytes).rows(blocks, start, first_row)
+
+    def _arrow(self) -> Iterator[RawRow]:
+        if self.container.compression == "none" and os.path.isfile(self.path):
+            with open(self.path, "rb") as file:
+                yield from arrow_rows(file, self.path, self.container.layout)
+        elif self.container.layout == "arrow stream":
+            yield from arrow_rows(_Rejoined(self._blocks()), self.path, self.container.layout)
+        else:
+            raise CuratorError(f"{self.path}: an Arrow file must be a plain file", hint="unpack it first")
 
     def _blocks(self) -> Iterator[bytes]:
         yield self._head
@@ -78,9 +145,11 @@ class RawReader:
         return parquet_file(self.path, self.container)
 
 
-def container_of(path: str) -> Container:
+def container_of(path: str, header: bool | None = None, columns: Sequence[str] = ()) -> Container:
     """What a file is. Raises CuratorError when it is nothing that is read, or Parquet that is cut."""
-    with RawReader(path) as reader:
+    with RawReader(path, header=header, columns=columns) as reader:
         if reader.container.layout == "parquet":
             reader.parquet_file().close()
+        elif reader.container.layout == "arrow file" or reader.container.layout in ("csv", "tsv"):
+            next(reader.rows(), None)
         return reader.container
