@@ -45,6 +45,10 @@ class SourceSettings:
     shard_bytes: int = SHARD_BYTES
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
+    header: bool | None = None
+    """Whether the first row of a CSV or TSV names its columns; None lets the content say."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns of a CSV or TSV without header."""
 
     def __post_init__(self) -> None:
         if not self.name or any(char in self.name for char in "/#!@ \t\n"):

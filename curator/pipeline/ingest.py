@@ -26,6 +26,7 @@ from curator.io.raw import (
     RawReader,
     container_of,
     expand,
+    name_mismatch,
     raw_file,
     split_lines,
     tell_skipped,
@@ -54,7 +55,7 @@ class IngestTask:
     first_row: int = 0
 
     def run(self, report: Report) -> TaskResult:
-        with RawReader(self.file.path, self.source.max_record_bytes) as reader:
+        with RawReader(self.file.path, self.source.max_record_bytes, self.source.header, self.source.columns) as reader:
             return self._write(reader, report)
 
     def _write(self, reader: RawReader, report: Report) -> TaskResult:
@@ -122,7 +123,7 @@ def _ingest(files: Sequence[tuple[str, str]], source: SourceSettings, out: Path,
             outcome = Outcome(out, [STEP], folder.complete.ledger(), time.time() - started, True)
             outcome.notes = _notes(folder.complete.tasks)
             return outcome
-        _open_all(raw_files)
+        _open_all(raw_files, source)
         tasks = [task for index, file in enumerate(raw_files) for task in _plan(index, file, source, out)]
         missing = [task for task in tasks if task.name not in folder.finished]
         total = sum(file.size for file in raw_files)
@@ -153,7 +154,9 @@ def _spooled(out: Path) -> Iterator[str]:
 
 def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[IngestTask]:
     """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards."""
-    if file.size > source.shard_bytes and container_of(file.path) == Container("none", "jsonl"):
+    if file.size > source.shard_bytes and container_of(file.path, source.header, source.columns) == Container(
+        "none", "jsonl"
+    ):
         parts = split_lines(file.path, source.shard_bytes, source.max_record_bytes)
         return [
             IngestTask(f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row)
@@ -162,13 +165,16 @@ def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[
     return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out)]
 
 
-def _open_all(files: Sequence[RawFile]) -> None:
+def _open_all(files: Sequence[RawFile], source: SourceSettings) -> None:
     """Open every file before work starts, so that bad ones are named in the first second; warm what workers need."""
     layouts: set[str] = set()
     faults: dict[str, CuratorError] = {}
     for file in files:
         try:
-            layouts.add(container_of(file.path).layout)
+            container = container_of(file.path, source.header, source.columns)
+            layouts.add(container.layout)
+            if (told := name_mismatch(file.relative, container)) is not None:
+                log.warn(told)
         except CuratorError as error:
             faults[file.relative] = error
     if faults:

@@ -206,7 +206,7 @@ def ingest_to_stream(
     with _rejects_folder(rejects, schema, steps, options) as kept_rejects:
         writer = StreamWriter(sink, schema)
         for path, relative in files:
-            with RawReader(path, source.max_record_bytes) as reader:
+            with RawReader(path, source.max_record_bytes, source.header, source.columns) as reader:
                 for built in Builder(source, relative).build(reader.rows()):
                     account(ledger, built)
                     ledger.kept += built.records.num_rows

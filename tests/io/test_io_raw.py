@@ -351,12 +351,6 @@ def test_damaged_compression_is_an_error_and_never_a_short_file(tmp_path: Path, 
     assert caught.value.message.startswith(f"{tmp_path / name}: the compressed data is damaged or cut: ")
 
 
-@pytest.mark.parametrize(("start", "kind"), [(b"BZh9", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"PK\x03\x04", "zip")])
-def test_other_archives_are_named(tmp_path: Path, start: bytes, kind: str) -> None:
-    with pytest.raises(CuratorError, match=f"is a {kind} file, which is not read yet"):
-        read(written(tmp_path, "a.jsonl", start + b"xxxx"))
-
-
 @pytest.mark.parametrize("data", [b"", gzip.compress(b""), zstandard.compress(b""), b"\n \n", BOM])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json", "a"])
 def test_files_of_nothing_have_no_rows(tmp_path: Path, name: str, data: bytes) -> None:

@@ -13,6 +13,7 @@ from curator.io.raw.base import (
 from curator.io.raw.files import expand, raw_file, tell_skipped
 from curator.io.raw.lines import split_lines
 from curator.io.raw.reader import RawReader, container_of
+from curator.io.raw.sniff import name_mismatch
 
 __all__ = [
     "BOM",
@@ -26,6 +27,7 @@ __all__ = [
     "UnknownFormatError",
     "container_of",
     "expand",
+    "name_mismatch",
     "raw_file",
     "split_lines",
     "tell_skipped",

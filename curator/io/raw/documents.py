@@ -1,6 +1,5 @@
 """YAML: every mapping of a list, or of a document, is a row; scalars keep their source text."""
 
-import bisect
 import json
 import re
 from collections.abc import Iterator
@@ -47,10 +46,9 @@ def yaml_rows(blocks: Iterator[bytes], path: str, max_record_bytes: int = MAX_RE
                     text = _json(node, budget, frozenset()).encode()
                     yield RawRow(row, last, text)
                 except (_Bad, RecursionError, UnicodeEncodeError) as error:
-                    # The bytes of the row: up to where the node ends.
-                    stop = starts[min(bisect.bisect_right(starts, last) + 0, len(starts) - 1)]
-                    end = starts[min(node.end_mark.line, len(starts) - 1)]
-                    kept = data[last : max(stop, end)][: base.KEPT_RAW_BYTES]
+                    end = starts[min(max(node.start_mark.line + 1, node.end_mark.line), len(starts) - 1)]
+                    kept = data[last:end] or data[last:]
+                    kept = kept[: base.KEPT_RAW_BYTES]
                     yield RawRow(row, last, kept, str(error) or "too deep: nested mappings")
                 row += 1
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
@@ -91,9 +89,10 @@ def _json(node: Any, budget: list[int], above: frozenset[int]) -> str:
 def _scalar(node: Any) -> str:
     if node.tag.startswith("!") or node.tag.endswith(":binary"):
         raise _Bad(f"not JSON: the tag {node.tag}")
-    # Style None is a plain scalar; a plain one with the tag of text was told to be text by `!!str`.
-    if node.style is None and (literal := _LITERALS.get(node.value)) is not None and not node.tag.endswith(":str"):
-        return literal
-    if node.style is None and _NUMBER.fullmatch(node.value) and node.tag.endswith((":int", ":float", ":str")):
-        return node.value if not node.tag.endswith(":str") or "e" in node.value.lower() else json.dumps(node.value)
+    # Without style it is a plain scalar; one with the tag of text is text to YAML 1.1, or was told so by `!!str`.
+    if not node.style and not node.tag.endswith(":str"):
+        if (literal := _LITERALS.get(node.value)) is not None:
+            return literal
+        if _NUMBER.fullmatch(node.value):
+            return node.value
     return json.dumps(node.value, ensure_ascii=False)

@@ -52,6 +52,8 @@ class ObjectScanner:
         self.counts = counts
         self.max_record_bytes = max_record_bytes
         self._row = 0
+        self._line_begin = 0
+        """Where the line begins in which the last object or stretch between two ended."""
 
     def rows(self, blocks: Iterator[bytes]) -> Iterator[RawRow]:
         buffer, offset, line = b"", 0, 1
@@ -76,7 +78,7 @@ class ObjectScanner:
                 if token in b"{":
                     if depth == 0:
                         yield from self._between(buffer[start : match.start()], offset + start, line)
-                        line += buffer.count(b"\n", start, match.start())
+                        line += self._lines(buffer, start, match.start(), offset)
                         start = match.start()
                     depth += 1
                 elif token in b"[" and depth:
@@ -85,7 +87,7 @@ class ObjectScanner:
                     depth -= 1
                     if depth == 0:
                         yield self._object(buffer[start:position], offset + start)
-                        line += buffer.count(b"\n", start, position)
+                        line += self._lines(buffer, start, position, offset)
                         start = position
             else:
                 position = len(buffer)
@@ -99,6 +101,13 @@ class ObjectScanner:
         else:
             yield from self._between(buffer, offset, line)
 
+    def _lines(self, buffer: bytes, start: int, stop: int, offset: int) -> int:
+        """How many lines end in this stretch of the buffer."""
+        last = buffer.rfind(b"\n", start, stop)
+        if last >= 0:
+            self._line_begin = offset + last + 1
+        return buffer.count(b"\n", start, stop)
+
     def _object(self, data: bytes, offset: int) -> RawRow:
         self._row += 1
         if len(data) > self.max_record_bytes:
@@ -111,7 +120,8 @@ class ObjectScanner:
         if text:
             begin = data.index(text)
             line += data.count(b"\n", 0, begin)
-            column = begin - data.rfind(b"\n", 0, begin)
+            newline = data.rfind(b"\n", 0, begin)
+            column = begin - newline if newline >= 0 else offset + begin - self._line_begin + 1
             what = "a comma between objects, is it an array without [ ]?" if text == b"," else "bytes between objects"
             problem = f"not JSON: {what} (line {line}, column {column})"
             yield RawRow(self._row, offset + begin, text[: base.KEPT_RAW_BYTES], problem)

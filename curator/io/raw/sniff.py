@@ -8,6 +8,15 @@ COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
 """Endings of names and the compression they promise."""
 
 
+def name_mismatch(name: str, container: Container) -> str | None:
+    """What to tell when the compression of a file is not the one its name promises; content is what counts."""
+    promised = next((kind for ending, kind in COMPRESSED.items() if name.lower().endswith(ending)), "none")
+    if name == STDIN or promised == container.compression:
+        return None
+    there = "not compressed" if container.compression == "none" else f"{container.compression} inside"
+    return f"{name}: the name promises {'no compression' if promised == 'none' else promised}, it is {there}"
+
+
 def sniff(path: str, head: bytes, compression: str) -> Container:
     """The layout, from the first bytes (after decompression) and, for tables only, the name."""
     name = path.lower()

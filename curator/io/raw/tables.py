@@ -111,7 +111,7 @@ class TableReader:
         if self.columns:
             return cells == self.columns
         names = [cell.strip() for cell in cells]
-        if any(_NO_NAME.search(name) or len(name) > _MAX_NAME_CHARS for name in names) or len(cells) != len(set(cells)):
+        if any(_NO_NAME.search(name) or len(name) > _MAX_NAME_CHARS for name in names):
             return False
         if all(_NAME.fullmatch(name) for name in names) or any(name.lower() in _KNOWN for name in names):
             return True
