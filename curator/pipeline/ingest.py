@@ -1,5 +1,6 @@
 """Raw files into a dataset folder: files are cut into shards by input position, each part read by any worker."""
 
+import os
 import shutil
 import sys
 import tempfile
@@ -154,9 +155,8 @@ def _spooled(out: Path) -> Iterator[str]:
 
 def _plan(index: int, file: RawFile, source: SourceSettings, out: Path) -> list[IngestTask]:
     """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards."""
-    if file.size > source.shard_bytes and container_of(file.path, source.header, source.columns) == Container(
-        "none", "jsonl"
-    ):
+    splits = file.size > source.shard_bytes and os.path.isfile(file.path)
+    if splits and container_of(file.path, source.header, source.columns) == Container("none", "jsonl"):
         parts = split_lines(file.path, source.shard_bytes, source.max_record_bytes)
         return [
             IngestTask(f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row)

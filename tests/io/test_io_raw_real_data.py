@@ -11,12 +11,13 @@ from curator.errors import CuratorError
 from curator.io.raw import RawReader, expand
 
 ROOT = os.environ.get("CURATOR_REAL_DATA")
-EXPLAINED: dict[str, int] = {}
+WHOLE = ("bbh/", "lilac_concepts/", "llamafactory_demo/dataset_info.json")
+"""Files that are one JSON object whose rows lie inside it: one raw row each, of which an adapter makes records."""
 
 
 @pytest.mark.skipif(ROOT is None, reason="CURATOR_REAL_DATA is not set")
 def test_every_real_file_gives_the_rows_of_the_index() -> None:
-    wrong = [line for line in _compared(Path(ROOT or ""))]
+    wrong = list(_compared(Path(ROOT or "")))
     assert wrong == []
 
 
@@ -25,7 +26,7 @@ def _compared(root: Path) -> Iterator[str]:
         entries = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     for entry in entries:
         name = f"{entry['dataset']}/{entry['file']}"
-        expected = EXPLAINED.get(name, int(entry["records"]))
+        expected = 1 if name.startswith(WHOLE) else int(entry["records"])
         if not int(entry["records"]) or name.endswith(".txt"):
             continue
         try:

@@ -1,6 +1,7 @@
 """CSV and TSV: one row an object, with the place of its first line."""
 
 import csv
+import io
 import itertools
 import json
 import re
@@ -64,7 +65,8 @@ class TableReader:
         self.max_record_bytes = max_record_bytes
 
     def rows(self, blocks: Iterator[bytes]) -> Iterator[RawRow]:
-        lines = _TableLines(self._delimited(self._lines(blocks)), self.max_record_bytes)
+        head = next(blocks, b"")
+        lines = _TableLines(self._delimited(self._lines(itertools.chain([head], blocks))), self.max_record_bytes)
         lines.peek()
         reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
         csv.field_size_limit(sys.maxsize if sys.maxsize < 2**31 else 2**31 - 1)
@@ -83,7 +85,7 @@ class TableReader:
                     problem = too_long(lines.size, self.max_record_bytes)
                 reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
             if header is None and problem is None:
-                named = self._is_header(values)
+                named = self._is_header(values, head)
                 header = self.columns or (values if named else [f"column_{n}" for n in range(1, len(values) + 1)])
                 if len(set(header)) < len(header):
                     raise CuratorError(f"{self.path}: two columns have the same name", hint="rename one in the header")
@@ -104,7 +106,7 @@ class TableReader:
             yield RawRow(row, lines.offset_of_mark, data, problem)
             row += 1
 
-    def _is_header(self, cells: list[str]) -> bool:
+    def _is_header(self, cells: list[str], head: bytes) -> bool:
         """Whether the first row names the columns. Raises CuratorError when that is in doubt: no row is lost."""
         if self.header is not None:
             return self.header
@@ -113,12 +115,27 @@ class TableReader:
         names = [cell.strip() for cell in cells]
         if any(_NO_NAME.search(name) or len(name) > _MAX_NAME_CHARS for name in names):
             return False
-        if all(_NAME.fullmatch(name) for name in names) or any(name.lower() in _KNOWN for name in names):
+        if any(name.lower() in _KNOWN for name in names):
+            return True
+        if self._recurs(cells, head):
+            return False
+        if all(_NAME.fullmatch(name) for name in names):
             return True
         shown = ", ".join(names)[:100]
         raise CuratorError(
             f"{self.path}: is the first row a header or data? It reads: {shown}",
             hint="say `header: true` or `header: false`, or name the `columns`, in the settings of the source",
+        )
+
+    def _recurs(self, cells: list[str], head: bytes) -> bool:
+        """Whether a cell of the first row stands again in its column: names of columns do not, but in a second header."""
+        text = head.decode("utf-8", "replace").removeprefix("\ufeff")
+        try:
+            others = list(csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter))[1:]
+        except csv.Error:
+            return False
+        return any(
+            cell and cell == other for row in others if row != cells for cell, other in zip(cells, row, strict=False)
         )
 
     def _delimited(self, lines: Iterator[bytes]) -> Iterator[bytes]:
