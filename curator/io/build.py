@@ -82,6 +82,10 @@ class SourceSettings:
     """Read files with quarantined rows again, though nothing has changed."""
     replace: bool = False
     """A changed file takes the place of what it was, instead of standing beside it as `path@2`."""
+    header: bool | None = None
+    """Whether the first row of a CSV or TSV names its columns; None lets the content say."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns of a CSV or TSV without header."""
 
     def __post_init__(self) -> None:
         if not self.name or any(char in self.name for char in "/#!@ \t\n"):

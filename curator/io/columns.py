@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from curator.io.adapters.base import BadRow
-from curator.io.blocks import RawBlock
 from curator.io.build import Builder, Built, Found, look, sum_counts
 from curator.io.hashes import digest_ids, hash_contents, read_only
-from curator.io.raw import RawRow
+from curator.io.raw import Found as RawFound
+from curator.io.raw import RawBlock, RawRow
 from curator.kernels import json_rows as kernel
 from curator.schema.record import HASHED_TEXTS, MESSAGE_TYPE
 
@@ -131,7 +131,7 @@ class ColumnBuilder:
         self._programs: dict[str, Program] = {}
         self.rows_by_kernel = 0
 
-    def build(self, blocks: Iterable[RawBlock | RawRow]) -> Iterator[Built]:
+    def build(self, blocks: Iterable[RawFound]) -> Iterator[Built]:
         """Stretches of one block and one shard of the input each."""
         for block in blocks:
             if isinstance(block, RawRow):

@@ -28,6 +28,8 @@ from curator.io.raw import (
     container_of,
     expand,
     holds_any,
+    name_mismatch,
+    one_by_one,
     raw_file,
     split_lines,
     tell_skipped,
@@ -63,7 +65,7 @@ class IngestTask:
     """Whether its rows are worth the half second that kernels take to load; the records are the same."""
 
     def run(self, report: Report) -> TaskResult:
-        with RawReader(self.file.path, self.source.max_record_bytes) as reader:
+        with RawReader(self.file.path, self.source.max_record_bytes, self.source.header, self.source.columns) as reader:
             return self._write(reader, report)
 
     def _write(self, reader: RawReader, report: Report) -> TaskResult:
@@ -99,9 +101,11 @@ class IngestTask:
         if self.in_kernels:
             from curator.io.columns import ColumnBuilder
 
-            blocks = reader.part_blocks(self.start, self.stop, self.first_row) if self.stop else reader.blocks()
+            blocks = reader.part(self.start, self.stop, self.first_row) if self.stop else reader.blocks()
             return ColumnBuilder(builder).build(blocks)
-        return builder.build(reader.part(self.start, self.stop, self.first_row) if self.stop else reader.rows())
+        if self.stop:
+            return builder.build(one_by_one(reader.part(self.start, self.stop, self.first_row)))
+        return builder.build(reader.rows())
 
 
 def account(ledger: Ledger, built: Built) -> None:
@@ -305,7 +309,7 @@ def _work(
         else:
             to_read.append(index)
     files = on_disk([plan.at_hand[index] for index in to_read], spool)
-    _open_all([*files, *(file.side for file in files if file.side is not None)])
+    _open_all([*files, *(file.side for file in files if file.side is not None)], source)
     missing: list[IngestTask] = []
     for index, file in zip(to_read, files, strict=True):
         tasks = _plan(index, file, source, out, plan.entries[index].generation)
@@ -356,8 +360,8 @@ def _spooled(out: Path) -> Iterator[str]:
 def _plan(index: int, file: RawFile, source: SourceSettings, out: Path, generation: int) -> list[IngestTask]:
     """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards, unless its rows
     build on rows before them or meet those of a side file."""
-    is_cut = file.size > source.shard_bytes and file.side is None
-    is_cut = is_cut and container_of(file.path) == Container("none", "jsonl")
+    is_cut = file.size > source.shard_bytes and file.side is None and os.path.isfile(file.path)
+    is_cut = is_cut and container_of(file.path, source.header, source.columns) == Container("none", "jsonl")
     if is_cut and not holds_any(file.path, marks(source.adapter)):
         parts = split_lines(file.path, source.shard_bytes, source.max_record_bytes)
         return [
@@ -374,13 +378,16 @@ def marks(adapter: str | None) -> list[bytes]:
     return [known.mark for known in ADAPTERS.values() if known.begin is not None and adapter in (None, known.name)]
 
 
-def _open_all(files: Sequence[RawFile]) -> None:
+def _open_all(files: Sequence[RawFile], source: SourceSettings) -> None:
     """Open every file before work starts, so that bad ones are named in the first second; warm what workers need."""
     layouts: set[str] = set()
     faults: dict[str, CuratorError] = {}
     for file in files:
         try:
-            layouts.add(container_of(file.path).layout)
+            container = container_of(file.path, source.header, source.columns)
+            layouts.add(container.layout)
+            if (told := name_mismatch(file.relative, container)) is not None:
+                log.warn(told)
         except CuratorError as error:
             faults[file.relative] = error
     if faults:

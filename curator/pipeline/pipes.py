@@ -211,7 +211,10 @@ def ingest_to_stream(
         writer = StreamWriter(sink, schema)
         for path, relative in files:
             side = sides.get(relative) and Side.open(*sides[relative], source.max_record_bytes)
-            with on_disk(path) as readable, RawReader(readable, source.max_record_bytes) as reader:
+            with (
+                on_disk(path) as readable,
+                RawReader(readable, source.max_record_bytes, source.header, source.columns) as reader,
+            ):
                 media = media_store(source, path, None)
                 for built in Builder(source, relative, side, media).build(reader.rows()):
                     account(ledger, built)

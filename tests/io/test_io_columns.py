@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curator.io.adapters.base import TRACE_MARKS
-from curator.io.blocks import Lines, RawBlock
 from curator.io.build import Builder, Built, SourceSettings
 from curator.io.columns import ColumnBuilder
 from curator.io.issues import CONTROL_TOKENS, MARKS
-from curator.io.raw import RawReader, RawRow
+from curator.io.raw import Counts, RawBlock, RawReader, RawRow
+from curator.io.raw.lines import Lines
 from curator.schema.record import add_digests
 
 SOURCE = SourceSettings("s", license="mit", metadata={"domain": "code"}, fields={"team": "string", "level": "int"})
@@ -170,12 +170,13 @@ def test_a_shape_is_learned_once_it_pays(tmp_path: Path) -> None:
 
 
 def _line_rows(data: bytes, block_bytes: int, limit: int) -> tuple[list[RawRow], int, int]:
-    lines = Lines(limit)
+    counts = Counts()
+    lines = Lines(counts, limit)
     blocks = (data[start : start + block_bytes] for start in range(0, len(data), block_bytes))
     rows: list[RawRow] = []
     for found in lines.split(blocks):
         rows += [found.row(index) for index in range(len(found.starts))] if isinstance(found, RawBlock) else [found]
-    return rows, lines.blank_lines, lines.byte_order_marks
+    return rows, counts.blank_lines, counts.byte_order_marks
 
 
 @settings(max_examples=200, deadline=None)

@@ -90,7 +90,9 @@ def _from_text(text: str, is_base64: bool = False) -> Reference:
 def _from_object(fields: Mapping[str, msgspec.Raw]) -> Reference:
     """The first source that an object names and that is not null; `{bytes, path}` columns give the bytes."""
     if "bytes" in fields and kind_of(fields["bytes"]) == "text":
-        return _from_text(text_of(fields, "bytes") or "")
+        text = text_of(fields, "bytes") or ""
+        # Bytes of a column that are text, as those of an SVG are, have come as this text.
+        return _from_text(text) if text.startswith("data:") else Reference(data=text.encode())
     for name in _SOURCES:
         if name not in fields or kind_of(fields[name]) == "null":
             continue

@@ -10,7 +10,7 @@ from typing import Any
 from curator.io.adapters import ADAPTERS
 from curator.io.build import Builder, SourceSettings
 from curator.io.gate import Gate
-from curator.io.raw import STDIN, Container, RawReader, RawRow
+from curator.io.raw import STDIN, Container, RawReader, RawRow, one_by_one
 from curator.pipeline.ingest import find_files
 
 SAMPLE_ROWS = 200
@@ -76,7 +76,7 @@ def _at_places(path: str, size: int, reader: RawReader) -> list[RawRow]:
                 file.seek(start - 1)
                 file.readline(_BUDGET_BYTES // _PLACES)
             start = file.tell()
-        part = reader.part(start, min(size, start + _BUDGET_BYTES // _PLACES), 0)
+        part = one_by_one(reader.part(start, min(size, start + _BUDGET_BYTES // _PLACES), 0))
         taken = [row for row, _ in zip(part, range(each), strict=False)]
         # The last may be cut where the part ends.
         taken = taken[:-1] if len(taken) < each and place < _PLACES - 1 else taken

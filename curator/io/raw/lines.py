@@ -1,71 +1,25 @@
-"""Raw rows many at a time: where they lie in one buffer."""
+"""JSON lines: rows end at byte 0x0A and nowhere else."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from curator.io.raw import BOM, KEPT_RAW_BYTES, RawRow, too_long
-
-_SPACE = b" \t\r\n"
-
-
-@dataclass(frozen=True)
-class RawBlock:
-    """Consecutive raw rows that can be read, in one buffer."""
-
-    data: np.ndarray
-    """uint8"""
-    starts: np.ndarray
-    ends: np.ndarray
-    """int64, [start, end) of each row in `data`, without white space around it."""
-    begins: np.ndarray
-    """int64, where the row's line begins in `data`: its byte offset counts from there."""
-    base: int
-    """Byte offset of `data[0]` in the decompressed file."""
-    first_row: int
-
-    @property
-    def first_offset(self) -> int:
-        return self.base + int(self.begins[0])
-
-    def offsets(self, rows: np.ndarray) -> np.ndarray:
-        """Byte offsets of these rows of the block, int64."""
-        return self.begins[rows] + self.base
-
-    def row(self, index: int) -> RawRow:
-        data = self.data[self.starts[index] : self.ends[index]].tobytes()
-        return RawRow(self.first_row + index, self.base + int(self.begins[index]), data)
-
-    def slice(self, first: int, stop: int) -> "RawBlock":
-        return RawBlock(
-            self.data,
-            self.starts[first:stop],
-            self.ends[first:stop],
-            self.begins[first:stop],
-            self.base,
-            self.first_row + first,
-        )
-
-    def pieces(self, shard_bytes: int) -> Iterator["RawBlock"]:
-        """The block cut where a shard of the input ends."""
-        shards = (self.begins + self.base) // shard_bytes
-        cuts = np.flatnonzero(np.diff(shards)) + 1
-        for first, stop in zip([0, *cuts.tolist()], [*cuts.tolist(), len(shards)], strict=True):
-            if stop > first:
-                yield self.slice(first, stop)
+from curator.io.raw import base
+from curator.io.raw.base import BOM, MAX_RECORD_BYTES, SPACE, Counts, Found, RawBlock, RawRow, too_long
+from curator.io.raw.opening import limited_blocks
 
 
 class Lines:
     """Splits bytes at line feeds, and at nothing else; blank lines are counted, not numbered."""
 
-    def __init__(self, max_record_bytes: int, offset: int = 0, row: int = 0) -> None:
+    def __init__(self, counts: Counts, max_record_bytes: int = MAX_RECORD_BYTES, offset: int = 0, row: int = 0) -> None:
         """The first byte to come lies at `offset` of the file, and the first row has the number `row`."""
+        self._counts = counts
         self._max_bytes = max_record_bytes
         self._offset, self._row = offset, row
-        self.blank_lines = self.byte_order_marks = 0
 
-    def split(self, blocks: Iterable[bytes]) -> Iterator[RawBlock | RawRow]:
+    def split(self, blocks: Iterable[bytes]) -> Iterator[Found]:
         """The rows of these bytes: blocks of rows, and between them rows that are too long."""
         carry: list[bytes] = []
         carried = 0
@@ -74,7 +28,7 @@ class Lines:
                 end = block.find(b"\n")
                 piece = block if end < 0 else block[:end]
                 # Of a line that has grown too long only the beginning is held; its length goes on counting.
-                carry = [(b"".join(carry) + piece)[:KEPT_RAW_BYTES]]
+                carry = [(b"".join(carry) + piece)[: base.KEPT_RAW_BYTES]]
                 carried += len(piece)
                 if end < 0:
                     continue
@@ -86,7 +40,7 @@ class Lines:
             carry.append(block)
             carried += len(block)
         if carried > self._max_bytes:
-            yield self._too_long(b"".join(carry)[:KEPT_RAW_BYTES], carried)
+            yield self._too_long(b"".join(carry)[: base.KEPT_RAW_BYTES], carried)
         elif carried:
             yield from self._rows(b"".join(carry))
 
@@ -96,7 +50,7 @@ class Lines:
         self._offset += size + 1
         return row
 
-    def _rows(self, data: bytes) -> Iterator[RawBlock | RawRow]:
+    def _rows(self, data: bytes) -> Iterator[Found]:
         """Rows of whole lines."""
         array = np.frombuffer(data, np.uint8)
         line_ends = np.flatnonzero(array == 10)
@@ -104,18 +58,18 @@ class Lines:
             line_ends = np.append(line_ends, len(data))
         begins = np.concatenate([[0], line_ends[:-1] + 1])
         first = 0
-        base = self._offset
+        origin = self._offset
         for long in [*np.flatnonzero(line_ends - begins > self._max_bytes).tolist(), len(begins)]:
-            self._offset = base
+            self._offset = origin
             block = self._trimmed(data, array, begins[first:long], line_ends[first:long])
             if len(block.starts):
                 yield block
             if long < len(begins):
                 begin, end = int(begins[long]), int(line_ends[long])
-                self._offset = base + begin
-                yield self._too_long(data[begin : min(end, begin + KEPT_RAW_BYTES)], end - begin)
+                self._offset = origin + begin
+                yield self._too_long(data[begin : min(end, begin + base.KEPT_RAW_BYTES)], end - begin)
             first = long + 1
-        self._offset = base + len(data) + (not data.endswith(b"\n"))
+        self._offset = origin + len(data) + (not data.endswith(b"\n"))
 
     def _trimmed(self, data: bytes, array: np.ndarray, begins: np.ndarray, line_ends: np.ndarray) -> RawBlock:
         """Lines without white space and byte order marks around them, and without those of which nothing is left."""
@@ -129,13 +83,52 @@ class Lines:
             line = data[int(starts[index]) : int(ends[index])]
             start = int(starts[index])
             if line.startswith(BOM):
-                self.byte_order_marks += 1
+                self._counts.byte_order_marks += 1
                 line, start = line[len(BOM) :], start + len(BOM)
-            left = line.lstrip(_SPACE)
+            left = line.lstrip(SPACE)
             starts[index] = start + len(line) - len(left)
-            ends[index] = starts[index] + len(left.rstrip(_SPACE))
+            ends[index] = starts[index] + len(left.rstrip(SPACE))
         is_full = ends > starts
-        self.blank_lines += int((~is_full).sum())
+        self._counts.blank_lines += int((~is_full).sum())
         block = RawBlock(array, starts[is_full], ends[is_full], begins[is_full], self._offset, self._row)
         self._row += len(block.starts)
         return block
+
+
+def split_lines(path: str, part_bytes: int, max_record_bytes: int = MAX_RECORD_BYTES) -> list[tuple[int, int, int]]:
+    """Parts of an uncompressed JSON-lines file as (start, stop, number of the first row), one a shard.
+
+    Part k holds the lines that begin in [k, k + 1) * `part_bytes`; one pass over the bytes finds line ends and counts
+    rows as the reader does (lines of white space alone, up to `max_record_bytes` of it, are no rows).
+    """
+    parts: list[tuple[int, int, int]] = []
+    part_start = part_first_row = num_rows = end = 0
+    with open(path, "rb") as file:
+        size = os.path.getsize(path)
+        for found in Lines(Counts(), max_record_bytes).split(limited_blocks(file, size)):
+            if isinstance(found, RawRow):
+                begins, num_rows = np.array([found.byte_offset]), num_rows + 1
+            else:
+                begins, num_rows = found.begins + found.base, num_rows + len(found.starts)
+            shards = begins // part_bytes
+            for index in np.flatnonzero(np.diff(shards, prepend=part_start // part_bytes)).tolist():
+                # A part begins at the first line behind its border that is a row; blank ones stay with the part before.
+                begin, first_row = int(begins[index]), num_rows - len(begins) + index
+                if first_row > part_first_row:
+                    parts.append((part_start, begin, part_first_row))
+                    part_start, part_first_row = begin, first_row
+        end = size
+    if end > part_start or not parts:
+        parts.append((part_start, end, part_first_row))
+    return parts
+
+
+def holds_any(path: str, needles: Sequence[bytes]) -> bool:
+    """Whether the bytes of a plain file hold one of these texts (none longer than 64 bytes)."""
+    tail = b""
+    with open(path, "rb") as file:
+        while needles and (block := file.read(base.BLOCK_BYTES)):
+            if any(needle in block or needle in tail + block[:64] for needle in needles):
+                return True
+            tail = block[-64:]
+    return False
