@@ -193,6 +193,8 @@ class Found(msgspec.Struct, gc=False):
     repaired: list[str] = []
 
 
+_NULL = ord("n")
+"""The first byte of a null."""
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -215,7 +217,6 @@ class Builder:
         self._generation = generation
         self._own = compile_map(source.map, source.fields) if source.map else None
         self._mapped = mapped_fields(source.map)
-        self._unclear: dict[tuple[frozenset[str], frozenset[str]], str | None] = {}
         self._prefix = f"{source.name}/{file}#"
         self._schema = source.schema()
         self._chosen: dict[frozenset[str], list[Adapter]] = {}
@@ -425,11 +426,9 @@ class Builder:
         if self._own is not None or self.source.adapter is not None:
             return
         used = frozenset(name for draft in drafts for name in draft.used)
-        key = frozenset(fields), used
-        if key not in self._unclear:
-            self._unclear[key] = rival(adapter, *key)
-        if (other := self._unclear[key]) is not None:
-            raise BadRow(f"{UNCLEAR}: {other}")
+        left = {name: raw for name, raw in fields.items() if name not in used and memoryview(raw)[0] != _NULL}
+        if left and (readings := rival(adapter, used, left)) is not None:
+            raise BadRow(f"{UNCLEAR}: {readings}")
 
     def _declared(self, fields: Mapping[str, msgspec.Raw], draft: Draft) -> dict[str, Any]:
         """Values of the fields a person declared; what does not fit the type stays in extra."""

@@ -112,3 +112,26 @@ def test_ten_kills_of_a_long_run(tmp_path: Path) -> None:
     line = (*ingest, "--out", tmp_path / "out", "--workers", 2)
     kill_at_random(line, tmp_path / "out", kills=10, longest=seconds / 8, seed=2)
     assert contents(tmp_path / "out") == contents(tmp_path / "reference")
+
+
+@pytest.mark.parametrize("fault", ["before_reopening", "after_temporary_write:1", "after_rename:2", "before_manifest"])
+def test_killed_while_it_takes_in_new_files(fault: str, tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for name in "ab":
+        write_rows(raw / f"{name}.jsonl", 20_000)
+        with (raw / f"{name}.jsonl").open("a") as file:
+            file.write(f'{{"instruction": "{name}", "output": "{name}"}}\n')
+    line = ("ingest", raw, "--source", "s", "--workers", 1, "--out")
+    for out in ("out", "reference"):
+        run(*line, tmp_path / out)
+    with (raw / "a.jsonl").open("a") as file:
+        file.write('{"instruction": "more", "output": "more"}\n')
+    write_rows(raw / "c.jsonl", 30_000)
+    run(*line, tmp_path / "reference")
+    code, _ = finish(start(*line, tmp_path / "out", fault=fault))
+    assert code == -signal.SIGKILL
+    # Until it is reopened it is the whole folder that it was.
+    assert check_fails(tmp_path / "out") == (fault != "before_reopening")
+    run(*line, tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(tmp_path / "reference")

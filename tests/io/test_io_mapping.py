@@ -294,7 +294,7 @@ _VALUES = st.recursive(
         min_size=1,
     ),
 )  # fmt: skip
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_whatever_is_mapped_comes_back(row: dict[str, Any], mapping: dict[str, str]) -> None:
     optional = {target: f"{path}?" for target, path in mapping.items()}
     record(row, {"prompt": "='p'", **optional}, fields={"n": "int"})

@@ -113,6 +113,19 @@ def read(line: bytes) -> Seen:
     _expect(isinstance(row, Object) and not row.repeats)
     if isinstance(row.get("metadata"), Object):
         _expect(not row["metadata"].repeats)
+    seen = _shape(row)
+    rest = Object({name: value for name, value in row.items() if name not in seen.used and value is not None})
+    try:
+        is_clear = _shape(rest).shape == "transcripts"
+    except Bad:
+        is_clear = True
+    if not is_clear:
+        raise Bad("two readings")
+    return seen
+
+
+def _shape(row: Object) -> Seen:
+    """What the fields hold by the first family that they fit."""
     names = set(row)
     both = {"chosen", "rejected"} <= names
     neither = not names & {"chosen", "rejected"}

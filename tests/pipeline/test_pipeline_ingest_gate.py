@@ -155,6 +155,8 @@ def test_rows_of_two_readings_stop_the_run(tmp_path: Path, row: Any, readings: s
         {**GOOD, "prompt": "Below is an instruction."},
         {"messages": TURNS, "prompt": "q", "text": "q"},
         {"prompt": "q", "chosen": "a", "rejected": "b", "response": "a"},
+        {"messages": TURNS, "conversations": None, "instruction": "q", "output": None},
+        {"messages": TURNS, "conversations": 7, "instruction": "q", "output": ["a"]},
         {"messages": TURNS, "metadata": {"question": "q", "answer": "a"}, "id": 1, "tools": None},
     ],
 )

@@ -281,14 +281,12 @@ def test_known_files_are_not_opened(tmp_path: Path, files: Path, monkeypatch: py
     assert opened == ["c.jsonl"]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_large_files_stay_cut_where_they_were(tmp_path: Path, workers: int) -> None:
+def test_large_files_stay_cut_where_they_were(tmp_path: Path) -> None:
     words = [f"word {n}" for n in range(200)]
     raw(tmp_path / "raw", "a.jsonl", *words)
-    options = Options(workers=workers)
-    ingested(tmp_path / "raw", tmp_path / "d", options, shard_bytes=2048)
+    ingested(tmp_path / "raw", tmp_path / "d", shard_bytes=2048)
     raw(tmp_path / "raw", "b.jsonl", *words, "more")
-    ingested(tmp_path / "raw", tmp_path / "d", options, shard_bytes=2048)
+    ingested(tmp_path / "raw", tmp_path / "d", shard_bytes=2048)
     assert [name.split("#")[0] for name in said(tmp_path / "d")] == ["a.jsonl"] * 200 + ["b.jsonl"] * 201
     assert ledger_of(tmp_path / "d").kept == 401
 

@@ -1,5 +1,9 @@
 """Raw rows to records: one adapter a file, chosen row by row from the names of the fields."""
 
+from functools import lru_cache
+
+import msgspec
+
 from curator.io.adapters import (
     alpaca,
     answers,
@@ -36,7 +40,7 @@ from curator.io.adapters import (
     transcripts,
     turns,
 )
-from curator.io.adapters.base import Adapter
+from curator.io.adapters.base import Adapter, BadRow, Fields
 
 _NARROW = (
     *(oasst.TREES, oasst.TABLES, bfcl.ADAPTER, tokens.ADAPTER, kto.ADAPTER, message_pairs.ADAPTER, rewards.ADAPTER),
@@ -64,17 +68,31 @@ _WHOLE = {"openai", "sharegpt", "preference", "alpaca", "pairs"}
 `text` beside the fields it was made of, or a lone `prompt` or `question` beside the turns."""
 
 
-def rival(adapter: Adapter, names: frozenset[str], used: frozenset[str]) -> str | None:
-    """Which two readings a row has, or None: what `adapter` leaves of it is a whole row of some family, too.
+def rival(adapter: Adapter, used: frozenset[str], left: Fields) -> str | None:
+    """Which two readings a row has, or None: what `adapter` leaves of it is a whole example of some family, too.
 
-    `names` are the row's fields, `used` those that the adapter found a place for. So `messages` beside `conversations`
-    is ambiguous, and so is `messages` beside `instruction` and `output`; fields that both readings share are not.
+    `used` are the fields that the adapter found a place for, `left` the others that are not null. So `messages`
+    beside `conversations` is ambiguous, and so is `messages` beside `instruction` and `output`; fields that both
+    readings share are not, nor are those that cannot be read so.
     """
-    left = names - used
-    for other in ADAPTERS.values():
-        if left and other.name in _WHOLE and other.takes(left):
-            return f"{adapter.name} by {_needed(adapter, used)}, or {other.name} by {_needed(other, left)}"
+    names = frozenset(left)
+    for other in _takers(names):
+        if _converts(other, left):
+            return f"{adapter.name} by {_needed(adapter, used)}, or {other.name} by {_needed(other, names)}"
     return None
+
+
+@lru_cache(4096)
+def _takers(names: frozenset[str]) -> tuple[Adapter, ...]:
+    return tuple(ADAPTERS[name] for name in sorted(_WHOLE) if names and ADAPTERS[name].takes(names))
+
+
+def _converts(adapter: Adapter, fields: Fields) -> bool:
+    try:
+        adapter.convert(fields)
+    except (BadRow, msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
 
 
 def _needed(adapter: Adapter, names: frozenset[str]) -> str:
