@@ -14,6 +14,9 @@ ROOT = os.environ.get("CURATOR_REAL_DATA")
 WHOLE = ("bbh/", "lilac_concepts/", "llamafactory_demo/dataset_info.json")
 """Files that are one JSON object whose rows lie inside it: one raw row each, of which an adapter makes records."""
 
+ASKED = ("mmlu/mmlu.zip",)
+"""Tables that stop and ask, since a first row of theirs may be a header: said to have none, as a person would."""
+
 
 @pytest.mark.skipif(ROOT is None, reason="CURATOR_REAL_DATA is not set")
 def test_every_real_file_gives_the_rows_of_the_index() -> None:
@@ -32,7 +35,7 @@ def _compared(root: Path) -> Iterator[str]:
         try:
             rows = problems = 0
             for path, _ in expand([str(root / name)])[0]:
-                with RawReader(path) as reader:
+                with RawReader(path, header=False if name in ASKED else None) as reader:
                     for row in reader.rows():
                         rows += 1
                         problems += row.problem is not None
