@@ -26,6 +26,13 @@ def ingest_command(
         int | None, typer.Option(help="Cut shards at multiples of this many raw bytes (64 MiB).")
     ] = None,
     max_record_bytes: Annotated[int | None, typer.Option(help="Quarantine longer rows (256 MiB).")] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether the first row of a CSV or TSV names its columns."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Names of the columns of a CSV or TSV, with commas between.")
+    ] = None,
     out: Out = None,
     rejects: Rejects = None,
     json: Json = False,
@@ -34,7 +41,8 @@ def ingest_command(
 ) -> None:
     """Read raw files into records; what cannot be read is quarantined with its place and bytes.
 
-    Formats are detected from content: JSON lines, a JSON array, CSV, TSV, Parquet, plain or as gz or zst; rows in
+    Formats are detected from content: JSON (lines, array, objects), CSV, TSV, YAML, Parquet, Arrow, plain or as gz,
+    zst, bz2, xz, or in a zip; rows in
     alpaca, sharegpt, OpenAI messages, prompt/completion, question/answer, preference or transcript form.
 
     Example: curator ingest sample_data/alpaca.json --source tutor --out d/tutor
@@ -55,6 +63,8 @@ def ingest_command(
         adapter=adapter,
         shard_bytes=SHARD_BYTES if shard_bytes is None else shard_bytes,
         max_record_bytes=MAX_RECORD_BYTES if max_record_bytes is None else max_record_bytes,
+        header=header,
+        columns=tuple(columns.split(",")) if columns else (),
     )
     options = Options(workers, overwrite)
     if out is None:

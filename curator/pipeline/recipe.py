@@ -35,10 +35,15 @@ class Source:
     """A shard ends at the first record that begins behind a multiple of this many decompressed bytes."""
     max_record_bytes: int = MAX_RECORD_BYTES
     """Longer rows are quarantined."""
+    header: bool | None = None
+    """Whether the first row of a CSV or TSV names its columns; null lets the content say, or asks."""
+    columns: list[str] = field(default_factory=list)
+    """Names of the columns of a CSV or TSV without header."""
 
     def settings(self) -> SourceSettings:
         values = asdict(self)
         del values["path"]
+        values["columns"] = tuple(self.columns)
         return SourceSettings(**values)
 
     def patterns(self, root: str) -> list[str]:
