@@ -107,7 +107,7 @@ class RawReader:
         elif layout == "array":
             yield from ArrayScanner(self.counts, self.max_record_bytes).rows(self._blocks())
         elif layout == "parquet":
-            yield from parquet_rows(self.parquet_file())
+            yield from parquet_rows(self.parquet_file(), self.path)
         elif layout == "objects":
             yield from ObjectScanner(self.counts, self.max_record_bytes).rows(self._blocks())
         elif layout == "yaml":
