@@ -1,6 +1,7 @@
 """Every file of the real data opens, and gives the rows that the index of the data counts."""
 
 import csv
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,3 +45,13 @@ def _compared(root: Path) -> Iterator[str]:
             continue
         if rows != expected or problems:
             yield f"{name}: {rows} rows ({problems} bad) of {expected} as {reader.container}"
+
+
+@pytest.mark.skipif(ROOT is None, reason="CURATOR_REAL_DATA is not set")
+def test_yaml_gives_the_rows_of_its_json_twin() -> None:
+    twins = []
+    for name in ("roleplay-simple-deduped-roleplay-instruct.yaml", "roleplay-simple-deduped-roleplay-instruct.json"):
+        with RawReader(f"{ROOT}/gpteacher/{name}") as reader:
+            twins.append([json.loads(row.data) for row in reader.rows()])
+    assert len(twins[0]) == 1923
+    assert twins[0] == twins[1]
