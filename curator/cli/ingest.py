@@ -45,6 +45,13 @@ def ingest_command(
     max_record_bytes: Annotated[int | None, typer.Option(hidden=True, help="As in a recipe.")] = None,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", hidden=True, help="As in a recipe.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", hidden=True, help="As in a recipe.")] = False,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", hidden=True, help="Whether the first row of a table names its columns."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(hidden=True, help="Names of the columns of a table, with commas between.")
+    ] = None,
     out: Out = None,
     rejects: Rejects = None,
     json: Json = False,
@@ -53,10 +60,11 @@ def ingest_command(
 ) -> None:
     """Read raw files into records; what cannot be read is quarantined with its place and bytes.
 
-    Formats are detected from content: JSON lines, a JSON array, CSV, TSV, Parquet, plain or as gz or zst; rows in
-    alpaca, sharegpt, OpenAI messages, prompt/completion, question/answer, preference or transcript form. A folder that
-    is complete takes in files that it does not hold yet. Rarer settings (shard_bytes, max_record_bytes, allow_empty,
-    retry_failed) are keys of a recipe's source, and flags of the same name.
+    Formats are detected from content: JSON (lines, array, objects), CSV, TSV, YAML, Parquet, Arrow, plain or as gz,
+    zst, bz2, xz, or in a zip, on disk or at s3://, gs://, hf://datasets/; rows in some thirty families, from alpaca,
+    sharegpt and OpenAI messages to preferences, logs, trees and tasks with an answer to check. A folder that is
+    complete takes in files that it does not hold yet. Rarer settings (header, columns, join, shard_bytes,
+    max_record_bytes, allow_empty, retry_failed) are keys of a recipe's source, and flags of the same name.
 
     Example: curator ingest sample_data/alpaca.json --source tutor --out d/tutor
     """
@@ -83,6 +91,8 @@ def ingest_command(
         allow_empty=allow_empty,
         retry_failed=retry_failed,
         replace=replace,
+        header=header,
+        columns=tuple(columns.split(",")) if columns else (),
     )
     if dry_run:
         from curator.cli.render_dry_run import print_dry_run

@@ -54,11 +54,16 @@ class Source:
     """Read files with quarantined rows again in every run, though nothing has changed."""
     replace: bool = False
     """A changed file takes the place of what it was; else both stay, and the new one is `path@2`."""
+    header: bool | None = None
+    """Whether the first row of a CSV or TSV names its columns; null lets the content say, or asks."""
+    columns: list[str] = field(default_factory=list)
+    """Names of the columns of a CSV or TSV without header."""
 
     def settings(self) -> SourceSettings:
         values = asdict(self)
         del values["path"]
         values["repair"] = tuple(self.repair)
+        values["columns"] = tuple(self.columns)
         return SourceSettings(**values)
 
     def patterns(self, root: str) -> list[str]:

@@ -5,6 +5,7 @@ import datetime
 import decimal
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ def parquet_file(path: str, container: Container) -> Any:
     """The file with its footer read. Raises CuratorError when it has none."""
     import pyarrow.parquet as pq
 
-    if container.compression != "none" or path == STDIN:
+    if container.compression != "none" or path == STDIN or not os.path.isfile(path):
         raise CuratorError(f"{path}: Parquet must be a plain file", hint="unpack it first")
     try:
         return pq.ParquetFile(path)
@@ -27,9 +28,9 @@ def parquet_file(path: str, container: Container) -> Any:
         raise CuratorError(f"{path} is not a whole Parquet file: {error}", hint="fetch it again") from None
 
 
-def parquet_rows(file: Any) -> Iterator[RawRow]:
+def parquet_rows(file: Any, path: str) -> Iterator[RawRow]:
     """Rows of an open Parquet file."""
-    yield from _rows(file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False), file.schema_arrow.names)
+    yield from _rows(file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False), file.schema_arrow.names, path)
 
 
 def arrow_rows(source: Any, path: str, layout: str) -> Iterator[RawRow]:
@@ -43,14 +44,14 @@ def arrow_rows(source: Any, path: str, layout: str) -> Iterator[RawRow]:
         else:
             reader = pa.ipc.open_file(source)
             batches = (reader.get_batch(index) for index in range(reader.num_record_batches))
-        yield from _rows(batches, reader.schema.names)
+        yield from _rows(batches, reader.schema.names, path)
     except (pa.ArrowInvalid, OSError) as error:
         raise CuratorError(f"{path} is not a whole Arrow file: {error}", hint="fetch it again") from None
 
 
-def _rows(batches: Iterable[Any], names: list[str]) -> Iterator[RawRow]:
+def _rows(batches: Iterable[Any], names: list[str], path: str) -> Iterator[RawRow]:
     if len(set(names)) < len(names):
-        raise CuratorError("two columns have the same name", hint="rename one")
+        raise CuratorError(f"{path}: two columns have the same name", hint="rename one")
     row = 0
     for batch in batches:
         for begin in range(0, batch.num_rows, _BATCH_ROWS):

@@ -107,7 +107,7 @@ class RawReader:
         if layout in IN_BLOCKS:
             yield from one_by_one(self.blocks())
         elif layout == "parquet":
-            yield from parquet_rows(self.parquet_file())
+            yield from parquet_rows(self.parquet_file(), self.path)
         elif layout == "objects":
             yield from ObjectScanner(self.counts, self.max_record_bytes).rows(self._blocks())
         elif layout == "yaml":

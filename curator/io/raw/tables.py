@@ -128,7 +128,7 @@ class TableReader:
         )
 
     def _recurs(self, cells: list[str], head: bytes) -> bool:
-        """Whether a cell of the first row stands again in its column: names do not, but in a second header."""
+        """Whether a cell of the first row stands again in its column, which names of columns do not."""
         text = head.decode("utf-8", "replace").removeprefix("\ufeff")
         try:
             others = list(csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter))[1:]
