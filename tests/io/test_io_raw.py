@@ -1,7 +1,6 @@
 """Raw files: rows with their number, place and bytes, whatever the layout, packing or damage."""
 
 import gzip
-import io
 import json
 from pathlib import Path
 
@@ -14,7 +13,9 @@ from hypothesis import strategies as st
 
 from curator.errors import CuratorError
 from curator.io import raw
-from curator.io.raw import BOM, Container, RawReader, container_of, expand, split_lines
+from curator.io.raw import BOM, Container, Counts, RawReader, base, container_of, expand, split_lines
+from curator.io.raw.arrays import ArrayScanner
+from curator.io.raw.lines import LineSplitter
 
 Row = tuple[int, int, bytes, str | None]
 
@@ -38,7 +39,7 @@ def bytes_read(folder: Path, name: str, data: bytes) -> list[bytes]:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raw, "BLOCK_BYTES", 7)
+    monkeypatch.setattr(base, "BLOCK_BYTES", 7)
 
 
 # --- JSON lines --------------------------------------------------------------------------------------------------
@@ -87,8 +88,8 @@ def test_a_line_longer_than_the_block_is_one_row(tmp_path: Path, small_blocks: N
 def test_a_row_over_the_limit_is_bad_and_its_neighbours_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(raw, "BLOCK_BYTES", block)
-    monkeypatch.setattr(raw, "KEPT_RAW_BYTES", 2000)
+    monkeypatch.setattr(base, "BLOCK_BYTES", block)
+    monkeypatch.setattr(base, "KEPT_RAW_BYTES", 2000)
     long = b'{"text":"' + b"x" * 5000 + b'"}'
     path = written(tmp_path, "a.jsonl", b'{"a":1}\n' + long + b'\n{"b":2}\n' + long)
     assert read(path, 1024) == [
@@ -119,7 +120,7 @@ ELEMENTS = [
 def test_elements_of_an_array_come_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, gap: bytes
 ) -> None:
-    monkeypatch.setattr(raw, "BLOCK_BYTES", block)
+    monkeypatch.setattr(base, "BLOCK_BYTES", block)
     data = BOM + b" [ " + gap.join(ELEMENTS * 40) + b" ]\n"
     # The first 4,096 bytes come as one block; push the rest behind them.
     data = b" " * (4000 - len(data) % 50) + data if block < 64 else data
@@ -165,7 +166,7 @@ def test_bytes_behind_the_array_are_a_bad_row(tmp_path: Path) -> None:
 def test_a_comma_behind_the_last_element_is_a_bad_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, block: int
 ) -> None:
-    monkeypatch.setattr(raw, "BLOCK_BYTES", block)
+    monkeypatch.setattr(base, "BLOCK_BYTES", block)
     data = b'[{"a":1},{"b":[1,2]}' + end.encode()
     rows = read(written(tmp_path, "a.json", data))
     assert [row[2] for row in rows[:2]] == [b'{"a":1}', b'{"b":[1,2]}']
@@ -186,7 +187,7 @@ def test_nothing_between_two_commas_is_a_bad_row(tmp_path: Path) -> None:
 def test_an_element_over_the_limit_is_bad_wherever_blocks_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(raw, "BLOCK_BYTES", block)
+    monkeypatch.setattr(base, "BLOCK_BYTES", block)
     long = b'{"text":"' + b"x" * 9000 + b'"}'
     path = written(tmp_path, "a.json", b'[{"a":1},' + long + b',{"b":2}]')
     rows = read(path, 1024)
@@ -201,8 +202,8 @@ def test_an_element_over_the_limit_is_bad_wherever_blocks_end(
 
 
 def test_a_missing_quote_in_an_array_costs_rows_not_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raw, "BLOCK_BYTES", 512)
-    monkeypatch.setattr(raw, "KEPT_RAW_BYTES", 100)
+    monkeypatch.setattr(base, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(base, "KEPT_RAW_BYTES", 100)
     data = b'[{"a":1},{"b":"never closed},' + b'{"c":1},' * 2000 + b"]"
     rows = read(written(tmp_path, "a.json", data), 1024)
     assert rows[0] == (0, 1, b'{"a":1}', None)
@@ -221,11 +222,8 @@ _JSON = st.recursive(
 @given(st.lists(_JSON, max_size=12), st.integers(1, 40), st.booleans())
 def test_any_array_gives_its_elements(values: list[object], block: int, indent: bool) -> None:
     data = json.dumps(values, indent=1 if indent else None).encode()
-    reader = RawReader.__new__(RawReader)
-    reader.path, reader.max_record_bytes, reader.byte_order_marks = "f", raw.MAX_RECORD_BYTES, 0
-    reader._head, reader.stream = data[:block], io.BytesIO(data[block:])
-    reader._blocks = lambda: iter([data[i : i + block] for i in range(0, len(data), block)])  # type: ignore
-    assert [json.loads(row.data) for row in reader._elements()] == values
+    blocks = iter([data[i : i + block] for i in range(0, len(data), block)])
+    assert [json.loads(row.data) for row in ArrayScanner(Counts()).rows(blocks)] == values
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -395,11 +393,9 @@ def test_parts_hold_the_rows_of_the_stream(
     path = tmp_path_factory.getbasetemp() / "parts.jsonl"
     path.write_bytes(b"\n".join(lines) + (b"\n" if ends_with_newline else b""))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(raw, "BLOCK_BYTES", block)
-        with RawReader.__new__(RawReader) as reader:
-            reader.path, reader._file = str(path), path.open("rb")
-            reader.max_record_bytes, reader.blank_lines, reader.byte_order_marks = limit, 0, 0
-            whole = list(reader._lines(iter([path.read_bytes()]), 0, 0))
+        patch.setattr(base, "BLOCK_BYTES", block)
+        whole = list(LineSplitter(Counts(), limit).rows(iter([path.read_bytes()])))
+        with RawReader(str(path), limit) as reader:
             parts = split_lines(str(path), part_bytes, limit)
             found = [row for start, stop, first in parts for row in reader.part(start, stop, first)]
     assert found == whole

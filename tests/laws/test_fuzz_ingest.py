@@ -15,8 +15,8 @@ from record_samples import ingested, rows_of
 from row_mutants import mutants, real_lines, sample_lines
 from row_reader import BLANKS, BOM, Bad, assert_same, exact_int, read
 
-from curator.io import raw as raw_files
 from curator.io.dataset import Dataset
+from curator.io.raw import base as raw_files
 from curator.pipeline.passes import Options, run_pass
 from curator.stages.base import Stage
 from curator.stages.classify.label import Domain

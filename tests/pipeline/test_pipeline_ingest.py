@@ -9,8 +9,8 @@ import pytest
 from record_samples import files_of, ids_of, ingested, ledger_of, quarantine_of, rows_of, write_lines
 
 from curator.errors import CuratorError
-from curator.io import raw
 from curator.io.dataset import Dataset
+from curator.io.raw import base
 from curator.pipeline.passes import Options
 from curator.schema.record import ids_digest
 
@@ -36,7 +36,7 @@ def test_same_rows_in_the_same_order_for_any_shard_size_and_block(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch, shard_bytes: int, block: int
 ) -> None:
     ingested(path, tmp_path / "whole")
-    monkeypatch.setattr(raw, "BLOCK_BYTES", block)
+    monkeypatch.setattr(base, "BLOCK_BYTES", block)
     ingested(path, tmp_path / "out", shard_bytes=shard_bytes)
     assert rows_of(tmp_path / "out") == rows_of(tmp_path / "whole")
     assert ids_of(tmp_path / "out") == EXPECTED
