@@ -409,3 +409,10 @@ def test_a_pipe_reads_from_a_store(bucket: Bucket, folder: Path, tmp_path: Path)
         return sink.getvalue()
 
     assert stream(bucket.url("data/**/*.json*")) == stream(f"{folder}/**/*.json*")
+
+
+def test_a_pipe_that_fails_promises_nothing(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
+    bucket.put("bad/cut.jsonl.gz", gzip.compress(rows(500))[:-20])
+    with pytest.raises(CuratorError, match="damaged"):
+        ingest_to_stream([bucket.url("bad/cut.jsonl.gz")], SourceSettings("x"), io.BytesIO(), None, ONE)
+    assert "stays in" not in capsys.readouterr().err
