@@ -13,7 +13,9 @@ app = typer.Typer()
 
 @app.command("ingest")
 def ingest_command(
-    files: Annotated[list[str], typer.Argument(help="Raw files, folders or quoted globs; - for stdin.")],
+    files: Annotated[
+        list[str], typer.Argument(help="Files, folders, quoted globs; s3://, gs://, hf://datasets/; - for stdin.")
+    ],
     source: Annotated[
         str | None, typer.Option(help="Name of the source; it begins every id. Default: from the path.")
     ] = None,
@@ -113,10 +115,19 @@ def ingest_command(
 
 def default_source(files: list[str]) -> str:
     """The name of the file without endings, or of the folder that holds several."""
+    import itertools
     import re
+
+    from curator.io.remote import is_remote
 
     if files == ["-"]:
         return "stdin"
+    if is_remote(files[0]):
+        # The last part in front of a glob, or of the folder of several; a revision is no part of a name.
+        parts = [part.partition("@")[0] for part in files[0].partition("://")[2].split("/") if part]
+        plain = list(itertools.takewhile(lambda part: not any(char in part for char in "*?["), parts))
+        plain = plain[:-1] if len(files) > 1 and len(plain) == len(parts) > 1 else plain
+        return re.sub(r"[/#!@\s]+", "-", plain[-1].split(".")[0]) or "source"
     path = Path(files[0])
     if len(files) > 1 or any(char in files[0] for char in "*?["):
         while any(char in str(path) for char in "*?["):

@@ -107,7 +107,7 @@ def _in_folder(store: Store, folder: str, pattern: str, is_known: Callable[[str]
     skipped += [key for key, ok in zip(shown, known, strict=True) if not ok]
     if not files:
         what = "holds no file that is read" if skipped else "is an empty folder"
-        raise CuratorError(f"{pattern} {what}", hint="name another folder, or quote a glob such as '.../*.jsonl'")
+        raise NothingFoundError(f"{pattern} {what}", hint="name another folder, or quote a glob such as '.../*.jsonl'")
     urls = [(store.root + key, key.removeprefix(prefix)) for key in files]
     return Found(urls, [store.root + key for key in skipped])
 
@@ -123,7 +123,7 @@ def _matching(store: Store, glob: str, pattern: str) -> Found:
     hidden = [key for key in matches if key.rpartition("/")[2][0] in "._"]
     files = [key for key in matches if key not in set(hidden)]
     if not files:
-        raise CuratorError(f"no file matches {pattern}", hint=f"{len(keys):,} files lie in {store.root}{base}")
+        raise NothingFoundError(f"no file matches {pattern}", hint=f"{len(keys):,} files lie in {store.root}{base}")
     return Found([(store.root + key, key.removeprefix(prefix)) for key in files], [store.root + key for key in hidden])
 
 
@@ -267,7 +267,9 @@ class Spool:
     is known from the finished folder (`timing.json`, which is outside every digest) costs one look at the store.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, keeps: bool = True) -> None:
+        """`keeps`: whether what was fetched stays when the work fails."""
+        self._keeps = keeps
         self.folder = out.parent / f".fetch-{out.name}"
         self._known = _remembered(out)
         self._objects: dict[str, _Object] = {}
@@ -281,7 +283,7 @@ class Spool:
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
         """Of work that failed the fetched files stay; errors name the file on its store, not its copy."""
         if self._lock >= 0:
-            if error is None or not any(self.folder.glob(f"*/{_DESCRIBED}")):
+            if error is None or not self._keeps or not any(self.folder.glob(f"*/{_DESCRIBED}")):
                 shutil.rmtree(self.folder, ignore_errors=True)
             else:
                 log.info(f"what was fetched stays in {self.folder} for the next try")
@@ -442,6 +444,6 @@ def on_disk(path: str) -> Iterator[str]:
     if not is_remote(path):
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="curator-") as scratch, Spool(Path(scratch) / "file") as spool:
+    with tempfile.TemporaryDirectory(prefix="curator-") as scratch, Spool(Path(scratch) / "file", keeps=False) as spool:
         spool.digests([path])
         yield spool.copies([path])[path]

@@ -14,6 +14,8 @@ from curator.errors import CuratorError
 BLOCK_BYTES = 4 << 20
 """What is read at once, and so what a reading thread holds."""
 
+S3_ATTEMPTS = 3
+"""How often Amazon's client makes one call by itself."""
 GCS_RETRY_SECONDS = 5
 """For how long Google's client repeats one call that fails."""
 
@@ -207,7 +209,12 @@ def _s3(bucket: str) -> Any:
         except OSError:
             region = None  # the first real call says what is wrong
     return fs.S3FileSystem(
-        anonymous=_is_set("AWS_NO_SIGN_REQUEST"), region=region, connect_timeout=10, request_timeout=60, **options
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=S3_ATTEMPTS),
+        anonymous=_is_set("AWS_NO_SIGN_REQUEST"),
+        region=region,
+        connect_timeout=10,
+        request_timeout=60,
+        **options,
     )
 
 

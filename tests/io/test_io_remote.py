@@ -78,6 +78,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.01)
     monkeypatch.setattr(stores, "GCS_RETRY_SECONDS", 1)
+    monkeypatch.setattr(stores, "S3_ATTEMPTS", 1)
     return monkeypatch
 
 
@@ -250,7 +251,7 @@ def test_a_broken_body_is_fetched_on(
     """The first answers with data are harmed; the rest of each file comes from where it broke off."""
     environment.setattr("curator.io.stores.BLOCK_BYTES", 1000)
     ingest([str(folder / "a.jsonl")], SourceSettings("x"), tmp_path / "local", ONE)
-    with harming_process(bucket.endpoint, action, 3) as endpoint:
+    with harming_process(bucket.endpoint, action, 2) as endpoint:
         use(environment, bucket, endpoint)
         ingest([bucket.url("data/a.jsonl")], SourceSettings("x"), tmp_path / "remote", ONE)
     assert contents(tmp_path / "remote") == contents(tmp_path / "local")
@@ -408,3 +409,10 @@ def test_a_pipe_reads_from_a_store(bucket: Bucket, folder: Path, tmp_path: Path)
         return sink.getvalue()
 
     assert stream(bucket.url("data/**/*.json*")) == stream(f"{folder}/**/*.json*")
+
+
+def test_a_pipe_that_fails_promises_nothing(bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
+    bucket.put("bad/cut.jsonl.gz", gzip.compress(rows(500))[:-20])
+    with pytest.raises(CuratorError, match="damaged"):
+        ingest_to_stream([bucket.url("bad/cut.jsonl.gz")], SourceSettings("x"), io.BytesIO(), None, ONE)
+    assert "stays in" not in capsys.readouterr().err
