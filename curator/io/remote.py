@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 import xxhash
 
 from curator import log
-from curator.errors import CuratorError, UsageError
+from curator.errors import CuratorError, NothingFoundError, UsageError
 from curator.faults import fault_point
 from curator.io.manifest import MANIFEST, digest_bytes, write_atomic
 from curator.io.stores import ArrowStore, Store, Version, changed

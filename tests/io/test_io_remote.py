@@ -239,8 +239,8 @@ def test_what_is_known_is_not_fetched_again(bucket: Bucket, tmp_path: Path, envi
         ingest([bucket.url("data/a.jsonl")], SourceSettings("y"), tmp_path / "x", Options(workers=1, overwrite=True))
         assert len(gets) == 2
         bucket.put("data/a.jsonl", rows(51))
-        with pytest.raises(CuratorError, match="other content now"):
-            ingest([bucket.url("data/a.jsonl")], SourceSettings("y"), tmp_path / "x", ONE)
+        outcome = ingest([bucket.url("data/a.jsonl")], SourceSettings("y"), tmp_path / "x", ONE)
+        assert outcome.notes["files"]["changed"] == {"a.jsonl": "a.jsonl@2"}
         assert len(gets) == 3
 
 
