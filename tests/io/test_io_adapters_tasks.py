@@ -395,6 +395,10 @@ def test_labelled_texts_keep_their_label() -> None:
 def test_lists_of_prompts_are_records() -> None:
     first, second = records_of({"instructions": ["a", "b"], "inputs": []}, "prompts")
     assert first["kind"] == "prompt" and turns_of(second) == [("user", "b")] and extra_of(first) == {"inputs": []}
+    row = {"instructions": ["a", "b"], "inputs": ["x", ""], "tags": ["crime", None]}
+    first, second = records_of(row, "prompts")
+    assert turns_of(first) == [("user", "a\n\nx")] and extra_of(first) == {"tags": "crime"}
+    assert turns_of(second) == [("user", "b")] and extra_of(second) == {"inputs": "", "tags": None}
 
 
 # --- rewards --------------------------------------------------------------------------------------------------------
