@@ -4,6 +4,8 @@ from curator.io.adapters import (
     alpaca,
     answers,
     apis,
+    calls,
+    chats,
     choices,
     code_tests,
     constraints,
@@ -36,9 +38,23 @@ from curator.io.adapters import (
 )
 from curator.io.adapters.base import Adapter
 
-_NARROW = (tokens, kto, message_pairs, rewards, logs, toolbench, moss, glaive, ranked, samples, constraints, choices)
+_NARROW = (
+    tokens,
+    kto,
+    message_pairs,
+    rewards,
+    logs,
+    toolbench,
+    moss,
+    glaive,
+    calls,
+    ranked,
+    samples,
+    constraints,
+    choices,
+)
 """Asked first: they know a row by names or values that no wider family looks for."""
-_TASKS = (code_tests, apis, reasoned, maths, generators, seeds, examples, labelled, answers, turns, dialogues)
+_TASKS = (code_tests, apis, reasoned, maths, generators, seeds, examples, labelled, answers, turns, dialogues, chats)
 _WIDE = (openai, sharegpt, preference, questions, alpaca, pairs)
 _LAST = (prompts, texts, transcripts)
 """Asked when no family has found an answer."""

@@ -97,7 +97,9 @@ def shape_of(names: frozenset[str]) -> Shape | None:
 def _fits(fields: Fields) -> bool:
     """A question and an answer alone are a plain pair, unless the answer ends in `#### 42` or is a number."""
     shape = shape_of(frozenset(fields))
-    if shape is None or shape.reply != "answer" or shape.ask != ("question",):
+    if shape is None or kind_of(fields[shape.reply or ""]) == "object":
+        return False
+    if shape.reply != "answer" or shape.ask != ("question",):
         return True
     kind = kind_of(fields["answer"])
     return kind == "number" or kind == "text" and behind_hashes(text_of(fields, "answer", False) or "") is not None
