@@ -1,7 +1,7 @@
 """Several sampled answers to one question: evaluation logs (question, gt, code[], score[]), OpenR1 generations."""
 
 from curator.io.adapters.base import Adapter, Draft, Fields, kind_of
-from curator.io.adapters.shape import TURNS, Shape, items_of, read_each, restore
+from curator.io.adapters.shape import TURNS, Shape, holds_replies, read_each, restore
 
 _ASKS = ("question", "problem", "prompt", "instruction", "query")
 _LISTS = ("code", "generations", "samples", "completions", "responses", "outputs")
@@ -43,9 +43,7 @@ def _shape(names: frozenset[str]) -> Shape | None:
 def _fits(fields: Fields) -> bool:
     shape = _shape(frozenset(fields))
     raw = None if shape is None else fields[shape.reply or ""]
-    if raw is None or kind_of(raw) != "list":
-        return False
-    return not any(kind_of(item) in ("list", "object") for item in items_of(raw))
+    return raw is not None and kind_of(raw) == "list" and holds_replies(raw)
 
 
 def _convert(fields: Fields) -> Draft | list[Draft]:
