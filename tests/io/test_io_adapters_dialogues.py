@@ -280,3 +280,48 @@ def test_the_records_of_a_row_have_ids_of_their_own() -> None:
     records, _ = built(TOOLBENCH)
     assert [record["id"] for record in records] == ["s/f#7.0", "s/f#7.1"]
     assert {record["provenance"]["row"] for record in records} == {7}
+
+
+# --- turns under other names ----------------------------------------------------------------------------------------
+
+ASK = [{"role": "user", "content": "q"}]
+REPLY = [{"role": "assistant", "content": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ({"conversation_id": "c", "model": "m", "conversation": ASK + REPLY, "turn": 1, "language": "English"}, "sft"),
+        ({"conversation": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]}, "sft"),
+        ({"id": "1", "data": ["q", "a"]}, "sft"),
+        ({"dialog": ["q", "a"], "act": [1, 2]}, "sft"),
+        ({"prompt": ASK, "completion": REPLY}, "sft"),
+        ({"prompt": ASK, "response": "a"}, "sft"),
+        ({"prompt": ASK, "completion": None}, "prompt"),
+        ({"prompt": ASK, "extra_info": {"n": 1.0}}, "prompt"),
+    ],
+)
+def test_turns_under_other_names(row: Any, kind: str) -> None:
+    record = record_of(row, "chats")
+    assert record["kind"] == kind
+    assert turns_of(record) == [("user", "q"), ("assistant", "a")][: 2 if kind == "sft" else 1]
+    if "model" in row:
+        assert record["metadata"]["teacher"] == "m" and record["metadata"]["original_id"] == "c"
+        assert extra_of(record) == {"turn": 1, "language": "English"}
+
+
+def test_lists_that_hold_no_turns_are_left_alone() -> None:
+    assert bad_reason({"data": ["q", "a"], "columns": 2}).startswith("no adapter: ")
+    assert bad_reason({"conversation": []}).startswith("no adapter: ")
+    assert bad_reason({"conversation": [1, 2]}).startswith("no adapter: ")
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_calls_that_answer_a_query(as_text: bool) -> None:
+    tools, answers = '[{"name":  "f"}]', '[{"name": "f",  "arguments": {"x": 1.0}}]'
+    shown = [json.dumps(text) if as_text else text for text in (tools, answers)]
+    row = f'{{"id": 3, "query": "q", "tools": {shown[0]}, "answers": {shown[1]}}}'
+    record = record_of(row, "calls")
+    assert record["tools"] == tools and record["messages"][1]["tool_calls"] == answers
+    assert turns_of(record) == [("user", "q"), ("assistant", None)] and record["metadata"]["original_id"] == "3"
+    assert bad_reason({"query": "q", "tools": "[]", "answers": "none"}).startswith("wrong type: answers is text")

@@ -202,6 +202,15 @@ def test_tags_keep_the_digits_of_ids_and_levels() -> None:
     assert record["metadata"]["difficulty"] is None and extra_of(record) == {"level": ["a"]}
 
 
+def test_two_fields_for_one_tag_are_both_kept() -> None:
+    row = {"id": 5, "idx": 4, "problem": "p", "level": "hard", "solution": "s", "metadata": {"difficulty": "easy"}}
+    record = record_of(row, "maths")
+    assert record["metadata"]["original_id"] == "4" and record["metadata"]["difficulty"] == "hard"
+    assert extra_of(record) == {"id": 5, "metadata": {"difficulty": "easy"}}
+    restore = ADAPTERS["maths"].restore
+    assert restore is not None and parsed(restore(record)) == parsed(json.dumps(row))
+
+
 def test_one_form_for_all_rows_of_a_shape() -> None:
     forms = {
         record_of({"problem": "p" * length, "level": "x", "solution": f"\\boxed{{{length}}}"})["provenance"]["form"]
@@ -254,7 +263,7 @@ def test_a_question_and_answer_without_a_final_answer_is_a_plain_pair() -> None:
         ({"question": "q", "options": 3, "Answer": "A"}, "wrong type: options is number, expected a list of texts"),
         ({"problem": None, "solution": "s"}, "no prompt: problem is empty"),
         ({"problem": ["a"], "solution": "s"}, "wrong type: problem is list, expected text"),
-        ({"problem": "p", "solution": {"a": 1}}, "wrong type: solution is object, expected text"),
+        ({"problem": "p", "solution": {"a": 1}}, "no adapter: fields are problem, solution"),
         ({"problem": 5, "solution": "s"}, "wrong type: problem is number, expected text"),
         ({"question": "q", "gt": "1", "code": ["a", None]}, "wrong type: code holds null, expected texts"),
         ({"prompt": "p", "reward_model": {"style": "rule"}}, "no field: reward_model.ground_truth"),
@@ -395,6 +404,10 @@ def test_labelled_texts_keep_their_label() -> None:
 def test_lists_of_prompts_are_records() -> None:
     first, second = records_of({"instructions": ["a", "b"], "inputs": []}, "prompts")
     assert first["kind"] == "prompt" and turns_of(second) == [("user", "b")] and extra_of(first) == {"inputs": []}
+    row = {"instructions": ["a", "b"], "inputs": ["x", ""], "tags": ["crime", None]}
+    first, second = records_of(row, "prompts")
+    assert turns_of(first) == [("user", "a\n\nx")] and extra_of(first) == {"tags": "crime"}
+    assert turns_of(second) == [("user", "b")] and extra_of(second) == {"inputs": "", "tags": None}
 
 
 # --- rewards --------------------------------------------------------------------------------------------------------

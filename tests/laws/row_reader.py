@@ -192,8 +192,11 @@ def _reasoned(row: Object) -> Seen | None:
         return None
     if not isinstance(row[reply], str):
         return None
-    turns = [*_system(row), Turn("user", _joined(row, ask)), Turn("assistant", row[reply], row["reasoning_content"])]
-    return Seen("reasoned", turns, _joined_names(row, ask) | {reply, "reasoning_content", "system"})
+    has_input = ask == "instruction" and "input" in row
+    asked = _joined(row, ask) if has_input else _text(row, ask)
+    turns = [*_system(row), Turn("user", asked), Turn("assistant", row[reply], row["reasoning_content"])]
+    used = _joined_names(row, ask) if has_input else {ask}
+    return Seen("reasoned", turns, used | {reply, "reasoning_content", "system"})
 
 
 def _asked(row: Object) -> Seen:

@@ -9,6 +9,8 @@ from curator.io.adapters import (
     answers,
     apis,
     bfcl,
+    calls,
+    chats,
     choices,
     code_tests,
     constraints,
@@ -44,13 +46,13 @@ from curator.io.adapters.base import Adapter, BadRow, Fields
 
 _NARROW = (
     *(oasst.TREES, oasst.TABLES, bfcl.ADAPTER, tokens.ADAPTER, kto.ADAPTER, message_pairs.ADAPTER, rewards.ADAPTER),
-    *(logs.ADAPTER, toolbench.ADAPTER, moss.ADAPTER, glaive.ADAPTER, ranked.ADAPTER, samples.ADAPTER),
+    *(logs.ADAPTER, toolbench.ADAPTER, moss.ADAPTER, glaive.ADAPTER, calls.ADAPTER, ranked.ADAPTER, samples.ADAPTER),
     *(constraints.ADAPTER, choices.ADAPTER),
 )
 """Asked first: they know a row by names or values that no wider family looks for."""
 _TASKS = (
     *(code_tests.ADAPTER, apis.ADAPTER, reasoned.ADAPTER, maths.ADAPTER, generators.ADAPTER, seeds.ADAPTER),
-    *(examples.ADAPTER, labelled.ADAPTER, answers.ADAPTER, turns.ADAPTER, dialogues.ADAPTER),
+    *(examples.ADAPTER, labelled.ADAPTER, answers.ADAPTER, turns.ADAPTER, dialogues.ADAPTER, chats.ADAPTER),
 )
 _WIDE = (openai.ADAPTER, sharegpt.ADAPTER, preference.ADAPTER, questions.ADAPTER, alpaca.ADAPTER, pairs.ADAPTER)
 _LAST = (prompts.ADAPTER, texts.ADAPTER, transcripts.ADAPTER)

@@ -258,7 +258,8 @@ def metadata_of(fields: Fields, draft: Draft, name: str = "metadata") -> Draft:
     """
     from curator.schema.record import METADATA_FIELDS
 
-    if "id" in fields and "id" not in draft.used:
+    # A tag that the adapter took from another field stays; the second is then left in `extra`.
+    if "id" in fields and "id" not in draft.used and "original_id" not in draft.metadata:
         raw = fields["id"]
         kind = kind_of(raw)
         if kind in ("text", "number"):
@@ -270,7 +271,7 @@ def metadata_of(fields: Fields, draft: Draft, name: str = "metadata") -> Draft:
         taken: dict[str, str | bool] = {}
         for key, raw in inner.items():
             wanted = METADATA_FIELDS.get(key)
-            if wanted is None or key in ("turn_issues", "split", "original_id"):
+            if wanted is None or key in draft.metadata or key in ("turn_issues", "split", "original_id"):
                 continue
             kind = kind_of(raw)
             if kind == "true/false" and key == "reasoning_trace" or kind == "text" and key != "reasoning_trace":

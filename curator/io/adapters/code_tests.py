@@ -9,12 +9,13 @@ _ASKS = ("prompt", "text", "question", "problem", "instruction", "description", 
 _REPLIES = ("canonical_solution", "solution", "code", "solutions", "completion", "response", "output", "answer")
 _SURE = ("test_list", "test_cases", "unit_tests", "input_output", "public_test_cases", "private_test_cases", "tests")
 """A field of such a name holds tests; `test` does only beside an entry point or a canonical solution."""
+_CODE = {"entry_point", "canonical_solution", "test_info", "code"}
 _BESIDE = ("test_setup_code", "test_imports", "challenge_test_list", "entry_point", "starter_code", "fn_name")
 
 
 def _tests(names: frozenset[str]) -> tuple[str, ...]:
     found = tuple(name for name in _SURE if name in names)
-    return ("test", *found) if "test" in names and names & {"entry_point", "canonical_solution"} else found
+    return ("test", *found) if "test" in names and names & _CODE else found
 
 
 def _shape(names: frozenset[str]) -> Shape | None:

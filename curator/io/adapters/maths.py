@@ -3,7 +3,7 @@
 import re
 
 from curator.io.adapters.base import Adapter, Draft, Fields, kind_of, text_of
-from curator.io.adapters.shape import TURNS, Shape, read_each, restore
+from curator.io.adapters.shape import TURNS, Shape, holds_replies, read_each, restore
 
 _TAGS = {"difficulty": "level", "domain": "type", "original_id": "idx"}
 
@@ -97,7 +97,9 @@ def shape_of(names: frozenset[str]) -> Shape | None:
 def _fits(fields: Fields) -> bool:
     """A question and an answer alone are a plain pair, unless the answer ends in `#### 42` or is a number."""
     shape = shape_of(frozenset(fields))
-    if shape is None or shape.reply != "answer" or shape.ask != ("question",):
+    if shape is None or not holds_replies(fields[shape.reply or ""]):
+        return False
+    if shape.reply != "answer" or shape.ask != ("question",):
         return True
     kind = kind_of(fields["answer"])
     return kind == "number" or kind == "text" and behind_hashes(text_of(fields, "answer", False) or "") is not None

@@ -48,10 +48,13 @@ def _ask(names: frozenset[str]) -> str | None:
 
 
 def _takes(names: frozenset[str]) -> bool:
-    return not names & TURNS and (_ask(names) is not None or names in _LISTS)
+    return not names & TURNS and (_ask(names) is not None or _list(names) is not None)
 
 
-_LISTS = (frozenset({"instructions"}), frozenset({"instructions", "inputs"}), frozenset({"prompts"}))
+def _list(names: frozenset[str]) -> str | None:
+    """The field that holds a list of prompts, where no other can hold their answers."""
+    held = names & {"instructions", "prompts"}
+    return next(iter(held)) if len(held) == 1 and names - held <= _ABOUT | {"inputs"} else None
 
 
 def _convert(fields: Fields) -> Draft | list[Draft]:
@@ -80,16 +83,27 @@ def _convert(fields: Fields) -> Draft | list[Draft]:
 
 
 def _each(fields: Fields) -> list[Draft]:
-    """One record for each text of a list of prompts."""
-    name = "prompts" if "prompts" in fields else "instructions"
+    """One record for each text of a list of prompts; lists as long are dealt out, and inputs join their prompt."""
+    name = _list(frozenset(fields)) or ""
     if kind_of(fields[name]) != "list":
         raise BadRow(f"wrong type: {name} is {kind_of(fields[name])}, expected a list of texts")
     items = items_of(fields[name])
+    dealt = {
+        key: values
+        for key, raw in fields.items()
+        if key != name and kind_of(raw) == "list" and len(values := items_of(raw)) == len(items)
+    }
     drafts = []
     for index, item in enumerate(items):
-        text = text_of({name: item}, name)
-        form = {"keys": list(fields), "list": name, "part": [index, len(items)]}
-        drafts.append(metadata_of(fields, Draft([Message("user", text)], kind="prompt", used=(name,), form=form)))
+        text = text_of({name: item}, name) or ""
+        left = {key: raw_text(values[index]) for key, values in dealt.items()}
+        form: dict[str, object] = {"keys": list(fields), "list": name, "part": [index, len(items)]}
+        if "inputs" in dealt and (given := text_of({"inputs": dealt["inputs"][index]}, "inputs", required=False)):
+            form["breaks"] = text.count("\n\n")
+            text = f"{text}\n\n{given}"
+            del left["inputs"]
+        draft = Draft([Message("user", text)], kind="prompt", used=(name, *dealt), left=left, form=form)
+        drafts.append(metadata_of(fields, draft))
     return drafts
 
 

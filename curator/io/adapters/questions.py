@@ -11,6 +11,10 @@ SHAPES: tuple[tuple[frozenset[str], Shape], ...] = (
         Shape(("instruction", "context"), "response", tags={"task_type": "category"}),
     ),
     (frozenset({"context", "question", "answer"}), Shape(("context", "question"), "answer")),
+    (
+        frozenset({"system_prompt", "question", "response"}),
+        Shape(("question",), "response", system="system_prompt"),
+    ),
     (frozenset({"question", "std_answer"}), Shape(("question",), "std_answer", tags={"task_type": "class"})),
     (frozenset({"Question", "Best Answer"}), Shape(("Question",), "Best Answer", tags={"domain": "Category"})),
     (

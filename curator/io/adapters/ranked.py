@@ -30,7 +30,7 @@ from curator.io.adapters.base import (
 from curator.io.adapters.openai import messages_of
 from curator.io.adapters.shape import TURNS, in_order, items_of, json_text, restored_tags
 
-_ASKS = ("prompt", "instruction", "question", "query", "history")
+_ASKS = ("prompt", "instruction", "question", "query", "history", "context")
 _LISTS = ("responses", "completions", "answers", "candidates", "outputs")
 _SCORES = ("scores", "ranks", "rank", "ratings", "rewards", "reward_scores", "labels")
 _INNER_TEXTS = ("response", "text", "content", "answer", "output", "completion")
@@ -63,6 +63,14 @@ def _first_is_one(value: Any) -> int | None:
     return 1 - (_index(value) or 0)
 
 
+def _by_sign(value: Any) -> int | None:
+    """HelpSteer3: below 0 the first is better, above 0 the second."""
+    number = _number(value)
+    if number is None:
+        raise BadRow(f"unknown verdict: {value!r}")
+    return None if number == 0 else int(number > 0)
+
+
 _WINNERS = {
     **dict.fromkeys(("a", "model_a", "response_a", "answer_a", "output_a", "1", "model_1", "response_1"), 0),
     **dict.fromkeys(("b", "model_b", "response_b", "answer_b", "output_b", "2", "model_2", "response_2"), 1),
@@ -89,6 +97,7 @@ class _Pair:
 _PAIRS: tuple[_Pair, ...] = (
     _Pair(("output_1", "output_2"), "preference", _nearer, ("generator_1", "generator_2")),
     _Pair(("response_0", "response_1"), "better_response_id", _index),
+    _Pair(("response1", "response2"), "overall_preference", _by_sign),
     _Pair(("human_ref_A", "human_ref_B"), "labels", _first_is_one),
     _Pair(("conversation_a", "conversation_b"), "winner", _winner, ("model_a", "model_b")),
     *(

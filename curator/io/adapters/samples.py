@@ -1,7 +1,7 @@
 """Several sampled answers to one question: evaluation logs (question, gt, code[], score[]), OpenR1 generations."""
 
 from curator.io.adapters.base import Adapter, Draft, Fields, kind_of
-from curator.io.adapters.shape import TURNS, Shape, read_each, restore
+from curator.io.adapters.shape import TURNS, Shape, holds_replies, read_each, restore
 
 _ASKS = ("question", "problem", "prompt", "instruction", "query")
 _LISTS = ("code", "generations", "samples", "completions", "responses", "outputs")
@@ -42,7 +42,8 @@ def _shape(names: frozenset[str]) -> Shape | None:
 
 def _fits(fields: Fields) -> bool:
     shape = _shape(frozenset(fields))
-    return shape is not None and kind_of(fields[shape.reply or ""]) == "list"
+    raw = None if shape is None else fields[shape.reply or ""]
+    return raw is not None and kind_of(raw) == "list" and holds_replies(raw)
 
 
 def _convert(fields: Fields) -> Draft | list[Draft]:

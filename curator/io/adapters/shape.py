@@ -242,6 +242,12 @@ def items_of(raw: msgspec.Raw) -> list[msgspec.Raw]:
     return _items.decode(raw)
 
 
+def holds_replies(raw: msgspec.Raw) -> bool:
+    """Whether a value is a reply, or a list of replies: texts, numbers, nothing nested."""
+    values = items_of(raw) if kind_of(raw) == "list" else [raw]
+    return not any(kind_of(value) in ("list", "object") for value in values)
+
+
 # --- the way back ---------------------------------------------------------------------------------------------------
 
 
