@@ -116,7 +116,7 @@ def read(line: bytes) -> Seen:
     seen = _shape(row)
     rest = Object({name: value for name, value in row.items() if name not in seen.used and value is not None})
     try:
-        is_clear = _shape(rest).shape == "transcripts"
+        is_clear = _shape(rest).shape not in ("openai", "sharegpt", "preference", "alpaca", "pairs")
     except Bad:
         is_clear = True
     if not is_clear:
