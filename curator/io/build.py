@@ -393,7 +393,7 @@ class Builder:
         """
         if self._own is not None:
             return self._own.by_shape
-        candidates = self._chosen.get(frozenset(fields), [])
+        candidates = self._candidates(frozenset(fields))
         chosen = next((n for n, known in enumerate(candidates) if known.fits is None or known.fits(fields)), None)
         if chosen is None or chosen > 0 and has_opaque:
             return False
@@ -406,13 +406,18 @@ class Builder:
             self._begun[adapter.name] = adapter.begin()
         return self._begun[adapter.name]
 
-    def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
-        names = frozenset(fields)
+    def _candidates(self, names: frozenset[str]) -> list[Adapter]:
+        """The adapters that take rows with these fields, in the order in which they are asked."""
         candidates = self._chosen.get(names)
         if candidates is None:
             forced = self.source.adapter
             known = ADAPTERS.values() if forced is None else [ADAPTERS[forced]]
             candidates = self._chosen[names] = [adapter for adapter in known if adapter.takes(names)]
+        return candidates
+
+    def _adapter(self, fields: Mapping[str, msgspec.Raw]) -> Adapter:
+        names = frozenset(fields)
+        candidates = self._candidates(names)
         for adapter in candidates:
             if adapter.fits is None or self.source.adapter is not None or adapter.fits(fields):
                 return adapter

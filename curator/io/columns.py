@@ -124,6 +124,8 @@ class ColumnBuilder:
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
+        # A builder apart: what it reads is no row of the file, and must not be counted as one.
+        self._prober = Builder(builder.source, "probe")
         self._tokens = Tokens(builder.marks)
         self._numbers: dict[int, int] = {}
         """Shape to the number of its plan, -1 where it has none."""
@@ -205,12 +207,14 @@ class ColumnBuilder:
         # Of two lengths, so that nothing that is measured in a text passes for a constant.
         for word in ("Curator{:05d}Probe", "Another{:09d}CuratorProbe"):
             probe = Probe(block.data, int(block.starts[row]), int(block.ends[row]), *row_tokens, word)
+            fields = msgspec.json.decode(probe.text, type=dict[str, msgspec.Raw])
+            if not self._prober.reads_by_shape(fields, has_opaque):
+                return -1
             try:
-                found = self._builder.read(RawRow(0, 0, probe.text))
+                found = self._prober.read(RawRow(0, 0, probe.text))
             except BadRow:
                 return -1
-            fields = msgspec.json.decode(probe.text, type=dict[str, msgspec.Raw])
-            if len(found) != 1 or found[0].part is not None or not self._builder.reads_by_shape(fields, has_opaque):
+            if len(found) != 1 or found[0].part is not None:
                 return -1
             plans.append(probe.plan(found[0]))
         plan = plans[0]
@@ -279,6 +283,16 @@ def spread(values: pa.Array, places: np.ndarray) -> pa.Array:
     if len(used) == 1:
         return pa.repeat(used[0], len(places))
     return values.take(pa.array(places))
+
+
+def warm() -> None:
+    """Compile the kernels, or load them, before workers need them."""
+    from curator.io.build import SourceSettings
+    from curator.io.raw import Counts
+    from curator.io.raw.lines import Lines
+
+    rows = b'{"instruction":"a","output":"b\\n"}\n' * (2 * _WORTH)
+    list(ColumnBuilder(Builder(SourceSettings("warm"), "warm")).build(Lines(Counts()).split([rows])))
 
 
 class Program:

@@ -21,8 +21,10 @@ from curator.io.dataset import Growth, OutputFolder, TaskWriter
 from curator.io.manifest import Fingerprint, Ledger, TaskResult
 from curator.io.media import IMAGES, MediaStore, describe
 from curator.io.raw import (
+    IN_BLOCKS,
     STDIN,
     Container,
+    Found,
     RawFile,
     RawReader,
     container_of,
@@ -44,7 +46,8 @@ from curator.schema.record import add_digests
 STEP = "ingest"
 VERSION = "1"
 WORTH_BYTES = 8 << 20
-"""Raw bytes from which workers are worth their start."""
+"""Raw bytes from which workers and kernels are worth their start."""
+_LONG_WARM_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -98,14 +101,23 @@ class IngestTask:
         return writer.close()
 
     def _built(self, reader: RawReader, builder: Builder) -> Iterator[Built]:
-        if self.in_kernels:
-            from curator.io.columns import ColumnBuilder
-
-            blocks = reader.part(self.start, self.stop, self.first_row) if self.stop else reader.blocks()
-            return ColumnBuilder(builder).build(blocks)
         if self.stop:
-            return builder.build(one_by_one(reader.part(self.start, self.stop, self.first_row)))
-        return builder.build(reader.rows())
+            rows = reader.part(self.start, self.stop, self.first_row)
+            return _in_kernels(builder, rows) if self.in_kernels else builder.build(one_by_one(rows))
+        return build(reader, builder, self.in_kernels and self.file.side is None)
+
+
+def build(reader: RawReader, builder: Builder, in_kernels: bool) -> Iterator[Built]:
+    """The records of a file, read by kernels if its rows lie in it as they are."""
+    if in_kernels and reader.container.layout in IN_BLOCKS:
+        return _in_kernels(builder, reader.blocks())
+    return builder.build(reader.rows())
+
+
+def _in_kernels(builder: Builder, rows: Iterator[Found]) -> Iterator[Built]:
+    from curator.io.columns import ColumnBuilder
+
+    return ColumnBuilder(builder).build(rows)
 
 
 def account(ledger: Ledger, built: Built) -> None:
@@ -311,11 +323,23 @@ def _work(
     files = on_disk([plan.at_hand[index] for index in to_read], spool)
     _open_all([*files, *(file.side for file in files if file.side is not None)], source)
     missing: list[IngestTask] = []
+    is_worth = sum(file.size for file in files) >= WORTH_BYTES
+    if is_worth:
+        _warm_kernels()
     for index, file in zip(to_read, files, strict=True):
-        tasks = _plan(index, file, source, out, plan.entries[index].generation)
+        tasks = _plan(index, file, source, out, plan.entries[index].generation, is_worth)
         planned[index] = [task.name for task in tasks]
         missing += [task for task in tasks if task.name not in folder.finished]
     return [name for index, _ in plan.live() for name in planned[index]], missing
+
+
+def _warm_kernels() -> None:
+    from curator.io.columns import warm
+
+    started = time.monotonic()
+    warm()
+    if time.monotonic() - started > _LONG_WARM_SECONDS:
+        log.info(f"ingest: compiled its kernels in {time.monotonic() - started:.1f} s; the next run loads them")
 
 
 def _write_nothing(folder: OutputFolder, source: SourceSettings) -> str:
@@ -357,20 +381,23 @@ def _spooled(out: Path) -> Iterator[str]:
         yield file.name
 
 
-def _plan(index: int, file: RawFile, source: SourceSettings, out: Path, generation: int) -> list[IngestTask]:
+def _plan(
+    index: int, file: RawFile, source: SourceSettings, out: Path, generation: int, in_kernels: bool
+) -> list[IngestTask]:
     """One task a file; a plain JSON-lines file larger than a shard is cut at the borders of its shards, unless its rows
     build on rows before them or meet those of a side file."""
+    task = IngestTask(
+        f"{index:05d}-00000", file.relative, file, source, out, generation=generation, in_kernels=in_kernels
+    )
     is_cut = file.size > source.shard_bytes and file.side is None and os.path.isfile(file.path)
     is_cut = is_cut and container_of(file.path, source.header, source.columns) == Container("none", "jsonl")
     if is_cut and not holds_any(file.path, marks(source.adapter)):
         parts = split_lines(file.path, source.shard_bytes, source.max_record_bytes)
         return [
-            IngestTask(
-                f"{index:05d}-{number:05d}", file.relative, file, source, out, start, stop, first_row, generation, True
-            )
+            replace(task, name=f"{index:05d}-{number:05d}", start=start, stop=stop, first_row=first_row)
             for number, (start, stop, first_row) in enumerate(parts)
         ]
-    return [IngestTask(f"{index:05d}-00000", file.relative, file, source, out, generation=generation)]
+    return [task]
 
 
 def marks(adapter: str | None) -> list[bytes]:

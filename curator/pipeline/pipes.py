@@ -1,5 +1,6 @@
 """Commands in a shell pipe: records come in on stdin, go out on stdout, batch by batch where the stage allows."""
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,13 +15,22 @@ from curator.io.build import Builder, SourceSettings
 from curator.io.dataset import BATCH_BYTES, Dataset, OutputFolder, TaskWriter, check_columns
 from curator.io.manifest import Fingerprint, Ledger, TaskResult
 from curator.io.media import IMAGES
-from curator.io.raw import RawReader, tell_skipped
+from curator.io.raw import STDIN, RawReader, tell_skipped
 from curator.io.remote import on_disk
 from curator.io.sides import Side, pair_files
 from curator.io.stream import StreamReader, StreamWriter, pass_entry
 from curator.pipeline.apply import Chain, output_schema
 from curator.pipeline.ingest import STEP as INGEST
-from curator.pipeline.ingest import account, find_files, media_notes, media_store, side_notes, source_steps
+from curator.pipeline.ingest import (
+    WORTH_BYTES,
+    account,
+    build,
+    find_files,
+    media_notes,
+    media_store,
+    side_notes,
+    source_steps,
+)
 from curator.pipeline.judge import FirstBad, judge
 from curator.pipeline.passes import Options, Outcome, run_pass
 from curator.schema.record import add_digests, ids_digest, row_bytes
@@ -216,7 +226,9 @@ def ingest_to_stream(
                 RawReader(readable, source.max_record_bytes, source.header, source.columns) as reader,
             ):
                 media = media_store(source, path, None)
-                for built in Builder(source, relative, side, media).build(reader.rows()):
+                builder = Builder(source, relative, side, media)
+                is_worth = path != STDIN and side is None and os.path.getsize(readable) >= WORTH_BYTES
+                for built in build(reader, builder, is_worth):
                     account(ledger, built)
                     ledger.kept += built.records.num_rows
                     ledger.kept_ids = add_digests(ledger.kept_ids, ids_digest(built.records.column("id")))
