@@ -22,6 +22,7 @@ ROLES = (
     | dict.fromkeys(("tool", "observation", "function", "function_response"), "tool")
 )
 TEXT_PARTS = ("text", "input_text", "output_text")
+IMAGE_PARTS = ("image", "image_url", "input_image")
 OTHER_PAIRS = (
     *(("query", "response"), ("query", "answer"), ("query", "output"), ("input", "output"), ("prompt", "output")),
     *(("prompt", "answer"), ("question", "output"), ("question", "completion")),
@@ -316,7 +317,8 @@ def _parts(parts: list[Any], reasoning: str | None, calls: Any) -> tuple[str | N
             reasoning = text
         elif is_apart and type_ == "tool_call":
             found.append(text)
-    return "".join(texts) if texts else None, reasoning, f"[{','.join(found)}]" if found else calls
+    has_text = texts or not is_apart and any(type_ in IMAGE_PARTS for type_ in types)
+    return "".join(texts) if has_text else None, reasoning, f"[{','.join(found)}]" if found else calls
 
 
 def _messages(value: Any) -> list[Turn]:
