@@ -1,8 +1,8 @@
 """Claim: every set in the real data is read, and every byte of it is a record or in quarantine with a reason.
 
-One line a dataset: the families that took its rows, rows as a plain reader counts them (MANIFEST.tsv), raw rows, records,
-quarantined rows by reason, fields that stay in `extra`, megabytes a second on one core. A dataset whose raw rows differ
-from the plain count has its reason in `EXPLAINED`; any other difference ends the script with an error.
+One line a dataset: the families that took its rows, rows as a plain reader counts them (MANIFEST.tsv), raw rows,
+records, quarantined rows by reason, fields that stay in `extra`, megabytes a second on one core. A dataset whose raw
+rows differ from the plain count has its reason in `EXPLAINED`; any other difference ends the script with an error.
 
     CURATOR_REAL_DATA=... python benchmarks/formats.py
 """
@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """What a person has to say about a dataset: tables without header whose first row might be one."""
 
 EXPLAINED = {
-    "alpaca_zh": "one file is broken JSON, which a plain reader counts as 0: its whole rows are read, the rest is one bad row",
+    "alpaca_zh": "one file is broken JSON, 0 to a plain reader: its whole rows are read, the rest is one bad row",
     "bbh": "a file is one object that holds many examples, and its text files are prompts that no plain reader counts",
     "bfcl_v4": "answers in side files join their questions and are no rows of their own",
     "dialogstudio": "a file is one object that holds a dialogue; dataset descriptions are counted by no plain reader",

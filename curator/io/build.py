@@ -399,6 +399,16 @@ class Builder:
             return False
         return candidates[chosen].by_shape and candidates[chosen].fits is None
 
+    def claims(self, row: RawRow) -> list[str]:
+        """Every family that would take a row that is read, first asked or not."""
+        fields, _ = self._decode(row)
+        names = frozenset(fields)
+        return [
+            adapter.name
+            for adapter in ADAPTERS.values()
+            if adapter.takes(names) and (adapter.fits is None or adapter.fits(fields))
+        ]
+
     def _convert(self, adapter: Adapter) -> Callable[[Fields], Draft | list[Draft]]:
         if adapter.begin is None:
             return adapter.convert

@@ -14,7 +14,10 @@ from curator.faults import fault_point
 from curator.io.manifest import FileEntry, digest_bytes, placing
 
 if TYPE_CHECKING:
-    from curator.io.adapters.base import Draft
+    from curator.io.adapters.base import Draft  # datasets are read without what adapters need
+
+if TYPE_CHECKING:
+    from curator.io.adapters.base import Draft  # datasets are read without what adapters need
 
 MEDIA = "media"
 IMAGES = "images"

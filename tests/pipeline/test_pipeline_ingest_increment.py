@@ -10,6 +10,7 @@ import pytest
 from record_samples import ONE, files_of, ids_of, ingested, ledger_of, passed, rows_of, write_lines
 
 from curator.errors import CuratorError
+from curator.io.build import SourceSettings
 from curator.io.dataset import Dataset, OutputFolder
 from curator.io.manifest import Manifest
 from curator.io.raw import RawFile
@@ -272,7 +273,7 @@ def test_a_redo_that_is_interrupted_forgets_nothing(
 def test_known_files_are_not_opened(tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
-    def counting(files: Sequence[RawFile]) -> None:
+    def counting(files: Sequence[RawFile], source: SourceSettings) -> None:
         opened.extend(file.relative for file in files)
 
     monkeypatch.setattr(module, "_open_all", counting)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from curator.io.adapters import ADAPTERS
 from curator.io.build import Builder, SourceSettings
 from curator.io.gate import Gate
 from curator.io.raw import STDIN, Container, RawReader, RawRow, one_by_one
@@ -97,7 +96,7 @@ class _Sample:
     bad: list[dict[str, Any]] = field(default_factory=list)
     families: Counter[str] = field(default_factory=Counter)
     claims: Counter[str] = field(default_factory=Counter)
-    """Rows by each family that would take them by their names, first asked or not."""
+    """Rows by each family that would take them, first asked or not."""
 
     def __post_init__(self) -> None:
         self.builder = Builder(self.source, self.file)
@@ -108,8 +107,7 @@ class _Sample:
         if built.records.num_rows:
             self.good.append((row, built.records.to_pylist()))
             self.families.update(built.adapters)
-            names = frozenset(_parsed(row))
-            self.claims.update(adapter.name for adapter in ADAPTERS.values() if adapter.takes(names))
+            self.claims.update(self.builder.claims(row))
 
     def report(self) -> dict[str, Any]:
         seen = len(self.good) + len(self.bad)
