@@ -168,7 +168,7 @@ def _string(
     marks: np.ndarray,
     mark_starts: np.ndarray,
 ) -> tuple[int, int]:
-    """The place of the closing quote of a string whose characters begin at `begin` (-1: not JSON), and its flags."""
+    """Where the quote stands that closes a string whose characters begin at `begin` (-1: no JSON or no text), and flags."""
     position = begin
     flags = 0
     newline_end = -1
@@ -203,8 +203,10 @@ def _string(
                     if 0xDC00 <= low < 0xE000:
                         position += 6
                     else:
-                        flags |= _ODD
-                elif code < 0x80 or 0xDC00 <= code < 0xE000 or _is_special(code):
+                        return -1, 0
+                elif 0xDC00 <= code < 0xE000:  # half a character, wherever it stands
+                    return -1, 0
+                elif code < 0x80 or _is_special(code):
                     flags |= _ODD
             elif escape == 34 or escape == 92 or escape == 116 or escape == 98 or escape == 102:  # " \ t b f
                 position += 2

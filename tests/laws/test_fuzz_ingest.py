@@ -19,6 +19,7 @@ from row_reader import BLANKS, BOM, Bad, assert_same, exact_int, read
 
 from curator.io.dataset import Dataset
 from curator.io.raw import base as raw_files
+from curator.pipeline import ingest
 from curator.pipeline.passes import Options, run_pass
 from curator.stages.base import Stage
 from curator.stages.classify.label import Domain
@@ -126,7 +127,9 @@ def is_json(mutant: bytes) -> bool:
     return True
 
 
-def test_eight_thousand_mutated_sample_lines(tmp_path: Path) -> None:
+@pytest.mark.parametrize("worth", [0, 1 << 40], ids=["kernel", "general"])
+def test_eight_thousand_mutated_sample_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worth: int) -> None:
+    monkeypatch.setattr(ingest, "WORTH_BYTES", worth)
     agree(tmp_path, sample_lines(), 8_000, 1)
 
 
