@@ -243,7 +243,8 @@ def losses(tool: str, folder: Path) -> str:
 
 def parts(path: Path, out: Path) -> dict[str, float]:
     """Seconds of one ingest in this process by part: read and split, parse, map, hash, write; the rest apart."""
-    from curator.io import blocks, columns, dataset
+    from curator.io import columns, dataset
+    from curator.io.raw.lines import Lines
     from curator.pipeline import ingest as module
 
     seconds: dict[str, float] = {}
@@ -266,7 +267,7 @@ def parts(path: Path, out: Path) -> dict[str, float]:
     timed(columns, "digest_ids", "hash")
     timed(dataset.ShardWriter, "write", "write")
     timed(dataset.ShardWriter, "close", "write")
-    timed(blocks.Lines, "_trimmed", "split")
+    timed(Lines, "_trimmed", "split")
     timed(module, "raw_file", "digest of the input")
     started = time.perf_counter()
     curator(path, out)

@@ -168,7 +168,7 @@ def _string(
     marks: np.ndarray,
     mark_starts: np.ndarray,
 ) -> tuple[int, int]:
-    """Where the quote stands that closes a string whose characters begin at `begin` (-1: no JSON or no text), and flags."""
+    """The place of the quote that ends a string whose characters begin at `begin`, -1 when it is no text; its flags."""
     position = begin
     flags = 0
     newline_end = -1
