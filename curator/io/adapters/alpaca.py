@@ -1,6 +1,5 @@
 """Alpaca rows: instruction, input, output (or response), with or without a system text and a metadata object."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +17,7 @@ from curator.io.adapters.base import (
     text_of,
     whole_content,
 )
-
-_BREAK = "\n\n"
-# Every place where a blank line begins, also inside a longer run of line feeds.
-_BREAKS = re.compile(r"\n(?=\n)")
+from curator.io.adapters.joined import BREAK, breaks_before, cut
 
 
 def _convert(fields: Fields) -> Draft:
@@ -31,27 +27,19 @@ def _convert(fields: Fields) -> Draft:
     output = text_of(fields, answer)
     system = text_of(fields, "system", required=False)
     messages = [] if system is None else [Message("system", system)]
-    asked = f"{instruction}{_BREAK}{given}" if given else instruction
+    asked = f"{instruction}{BREAK}{given}" if given else instruction
     messages.append(Message("user", asked))
     messages.append(split_trace(Message("assistant", output)))
     used = tuple(name for name in ("instruction", "input", answer, "system") if name in fields)
     form: dict[str, object] = {"keys": list(fields)}
     # The user turn is cut here again on export; an input that was null, empty or absent joins nothing.
-    if given and "\n" in instruction and (breaks := len(_BREAKS.findall(asked, 0, len(instruction) + 1))):
+    if given and (breaks := breaks_before(asked, len(instruction))):
         form["breaks"] = breaks
     if "input" in fields and not given:
         form["input"] = given
     if "system" in fields and system is None:
         form["system"] = None
     return metadata_of(fields, Draft(messages, used=used, form=form))
-
-
-def _cut(asked: str, breaks: int) -> tuple[str, str]:
-    """Instruction and input of a user turn: cut at the blank line behind `breaks` others."""
-    for number, match in enumerate(_BREAKS.finditer(asked)):
-        if number == breaks:
-            return asked[: match.start()], asked[match.start() + len(_BREAK) :]
-    raise Unrestorable("the user turn has no blank line where its input began")
 
 
 def _restore(record: Mapping[str, Any]) -> str:
@@ -65,7 +53,7 @@ def _restore(record: Mapping[str, Any]) -> str:
     asked, answer = messages[-2]["content"] or "", whole_content(messages[-1])
     texts = {"output" if "output" in keys else "response": json_text(answer)}
     if "input" in keys and "input" not in form:
-        asked, given = _cut(asked, form.get("breaks", 0))
+        asked, given = cut(asked, form.get("breaks", 0))
         texts["input"] = json_text(given)
     elif "input" in keys:
         texts["input"] = json_text(form["input"])

@@ -4,6 +4,7 @@ The label stays in `extra` as it came: a record has no column for it, and only a
 """
 
 from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, kind_of, metadata_of, split_trace, text_of
+from curator.io.adapters.joined import BREAK, breaks_before
 from curator.io.adapters.openai import messages_of
 from curator.io.adapters.sharegpt import tools_of, turns_of
 
@@ -52,8 +53,8 @@ def _convert(fields: Fields) -> Draft:
         if given:
             # As in alpaca rows; the turn is cut here again.
             instruction = asked[0].content or ""
-            asked[0].content = f"{instruction}\n\n{given}"
-            form["breaks"] = instruction.count("\n\n")
+            asked[0].content = f"{instruction}{BREAK}{given}"
+            form["breaks"] = breaks_before(asked[0].content, len(instruction))
             used = (*used, "input")
     tools, tools_form = tools_of(fields)
     system = text_of(fields, "system", required=False)

@@ -11,6 +11,7 @@ from curator.io.adapters.base import (
     raw_text,
     text_of,
 )
+from curator.io.adapters.joined import BREAK, breaks_before
 from curator.io.adapters.shape import TURNS, Shape, items_of, read, restore
 
 _ASKS = ("prompt", "instruction", "Instruction", "question", "problem", "query", "mutated_prompt", "Prompt", "Question")
@@ -99,8 +100,9 @@ def _each(fields: Fields) -> list[Draft]:
         left = {key: raw_text(values[index]) for key, values in dealt.items()}
         form: dict[str, object] = {"keys": list(fields), "list": name, "part": [index, len(items)]}
         if "inputs" in dealt and (given := text_of({"inputs": dealt["inputs"][index]}, "inputs", required=False)):
-            form["breaks"] = text.count("\n\n")
-            text = f"{text}\n\n{given}"
+            joined = f"{text}{BREAK}{given}"
+            form["breaks"] = breaks_before(joined, len(text))
+            text = joined
             del left["inputs"]
         draft = Draft([Message("user", text)], kind="prompt", used=(name, *dealt), left=left, form=form)
         drafts.append(metadata_of(fields, draft))

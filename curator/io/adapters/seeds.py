@@ -14,6 +14,7 @@ from curator.io.adapters.base import (
     split_trace,
     text_of,
 )
+from curator.io.adapters.joined import BREAK, breaks_before
 
 
 def _convert(fields: Fields) -> list[Draft]:
@@ -25,12 +26,13 @@ def _convert(fields: Fields) -> list[Draft]:
     for index, instance in enumerate(instances):
         given = text_of(instance, "input", required=False)
         output = text_of(instance, "output", required=False)
-        messages = [Message("user", f"{instruction}\n\n{given}" if given else instruction)]
+        asked = f"{instruction}{BREAK}{given}" if given else instruction
+        messages = [Message("user", asked)]
         if output is not None:
             messages.append(split_trace(Message("assistant", output)))
         form: dict[str, object] = {"keys": list(fields), "part": [index, len(instances)], "instance": list(instance)}
-        if given and instruction.count("\n\n"):
-            form["breaks"] = instruction.count("\n\n")
+        if given and (breaks := breaks_before(asked, len(instruction))):
+            form["breaks"] = breaks
         taken = {name for name, text in (("input", given), ("output", output)) if text}
         rest = {name: raw_text(raw) for name, raw in instance.items() if name not in taken}
         draft = Draft(messages, kind="prompt" if output is None else "sft", group=OF_ROW, form=form)

@@ -23,8 +23,8 @@ from curator.io.adapters.base import (
     text_of,
     value_of,
 )
+from curator.io.adapters.joined import BREAK, breaks_before, cut
 
-_BREAK = "\n\n"
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 TURNS = frozenset({"messages", "conversations", "chosen", "rejected"})
@@ -121,10 +121,13 @@ def _asked(fields: Fields, shape: Shape, used: list[str], form: dict[str, Any]) 
     used += names
     form["fields"]["user"] = names
     # The turn is cut again at these blank lines; most parts hold none.
-    breaks = [text.count(_BREAK) for _, text in parts[:-1]]
+    text = parts[-1][1]
+    breaks: list[int] = []
+    for _, before in reversed(parts[:-1]):
+        text = f"{before}{BREAK}{text}"
+        breaks.insert(0, breaks_before(text, len(before)))
     if any(breaks):
         form["breaks"] = breaks
-    text = _BREAK.join(text for _, text in parts)
     if shape.options is not None:
         text += shown_options(fields, shape.options)
         form["options"] = shape.options
@@ -332,9 +335,8 @@ def _asked_again(text: str, form: Mapping[str, Any], extra: Mapping[str, msgspec
     if "options" in form:
         text = text.removesuffix(shown_options(extra, form["options"]))
     names = form["fields"]["user"]
-    pieces = text.split(_BREAK)
     values = {}
     for name, breaks in zip(names[:-1], form.get("breaks", [0] * (len(names) - 1)), strict=True):
-        values[name] = json_text(_BREAK.join(pieces[: breaks + 1]))
-        pieces = pieces[breaks + 1 :]
-    return {**values, names[-1]: json_text(_BREAK.join(pieces))}
+        first, text = cut(text, breaks)
+        values[name] = json_text(first)
+    return {**values, names[-1]: json_text(text)}
