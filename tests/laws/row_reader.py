@@ -24,9 +24,9 @@ ROLES = (
 TEXT_PARTS = ("text", "input_text", "output_text")
 IMAGE_PARTS = ("image", "image_url", "input_image")
 OTHER_PAIRS = (
-    *(("query", "response"), ("query", "answer"), ("query", "output"), ("input", "output"), ("prompt", "output")),
+    *(("query", "response"), ("query", "answer"), ("query", "output"), ("prompt", "output")),
     *(("prompt", "answer"), ("question", "output"), ("question", "completion")),
-    *(("instruction", "answer"), ("instruction", "completion")),
+    *(("instruction", "answer"), ("instruction", "completion"), ("input", "target"), ("input", "output")),
 )
 BESIDE_TEXT = {"role", "instruction", "prompt", "question", "response", "completion", "output", "answer", "input"}
 PAIRS = (("prompt", "completion"), ("prompt", "response"), ("question", "answer"), ("question", "response"))
@@ -130,6 +130,7 @@ def _shape(row: Object) -> Seen:
     names = set(row)
     both = {"chosen", "rejected"} <= names
     neither = not names & {"chosen", "rejected"}
+    _expect_known(row)
     if isinstance(row.get("label"), bool) and neither and (seen := _labelled(row)):
         return seen
     if "messages" in names and neither and "label" not in names:
@@ -163,6 +164,30 @@ def _shape(row: Object) -> Seen:
             return Seen("texts", [Turn("assistant", row["text"])], {"text"})
         return Seen("transcripts", _transcript(row["text"]), {"text"})
     return _asked(row)
+
+
+def _expect_known(row: Object) -> None:
+    """Raise Bad for problems with solutions and requests with responses, of which this reader knows nothing."""
+    names = set(row)
+    if not names & {
+        "messages",
+        "conversations",
+        "chosen",
+        "rejected",
+        "options",
+        "choices",
+        "input",
+        "code",
+        "reasoning",
+        "thinking",
+        "generations",
+    }:
+        is_solved = names & {"problem", "question"} and names & {"solution", "generated_solution"}
+        if is_solved or {"problem", "answer"} <= names:
+            raise Bad("no shape")
+    has_answer = isinstance(row.get("messages"), list) and isinstance(row.get("response"), dict | str)
+    if has_answer and not names & {"chosen", "rejected", "conversations", "instruction"}:
+        raise Bad("no shape")
 
 
 def _labelled(row: Object) -> Seen | None:
@@ -207,12 +232,14 @@ def _asked(row: Object) -> Seen:
         raise Bad("no shape")
     for ask, reply in OTHER_PAIRS:
         if {ask, reply} <= names and not names & {"label", "options", "choices", "instances"}:
-            turns = [*_system(row), Turn("user", _text(row, ask))]
+            is_joined = ask != "input" and isinstance(row.get("input"), str)
+            used = _joined_names(row, ask) if is_joined else {ask}
+            turns = [*_system(row), Turn("user", _joined(row, ask) if is_joined else _text(row, ask))]
             if row[reply] is None:
-                return Seen("questions", turns, {ask, "system"})
+                return Seen("questions", turns, {*used, "system"})
             _expect(isinstance(row[reply], str | int | float))
             text = row[reply] if isinstance(row[reply], str) else json.dumps(row[reply])
-            return Seen("questions", [*turns, Turn("assistant", text)], {ask, reply, "system"})
+            return Seen("questions", [*turns, Turn("assistant", text)], {*used, reply, "system"})
     asks = names & {"prompt", "instruction", "question"}
     if len(asks) == 1 and names - asks <= {"input", "id", "metadata", "system", "name", "label"}:
         (ask,) = asks
@@ -411,6 +438,10 @@ def rounded(turns: list[Turn]) -> list[Turn]:
     ]
 
 
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
 def assert_same(record: dict[str, Any], line: bytes, seen: Seen) -> None:
     assert record["provenance"]["adapter"] == seen.shape, line
     turns = rounded(seen.turns)
@@ -430,11 +461,10 @@ def assert_same(record: dict[str, Any], line: bytes, seen: Seen) -> None:
     # An id that is text or a number is a tag, and so is what fits a field in an object of metadata.
     ours = ("source", "turn_issues")
     tags = {name: value for name, value in record["metadata"].items() if value is not None and name not in ours}
-    if isinstance(spare.get("id"), str | int | float) and not isinstance(spare["id"], bool):
-        raw_id, stored = spare.pop("id"), tags.pop("original_id")
-        assert stored == raw_id if isinstance(raw_id, str) and raw_id[:7] != "digits " else loads(stored) == raw_id, (
-            line
-        )
+    name = "idx" if seen.shape in ("questions", "reasoned") and _is_scalar(spare.get("idx")) else "id"
+    if _is_scalar(spare.get(name)):
+        raw, stored = spare.pop(name), tags.pop("original_id")
+        assert stored == raw if isinstance(raw, str) and raw[:7] != "digits " else loads(stored) == raw, line
     if isinstance(spare.get("metadata"), dict):
         fitting = {key: value for key, value in spare["metadata"].items() if type(value) is TAGS.get(key)}
         left = {key: value for key, value in spare.pop("metadata").items() if key not in fitting}

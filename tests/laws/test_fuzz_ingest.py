@@ -6,7 +6,6 @@ quarantine.
 
 import json
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ from curator.stages.tag.tokens import Tokens
 
 READ = ("openai", "sharegpt", "preference", "alpaca", "pairs", "transcripts")
 """Families that the reader reads whole; of some others it knows the rows that mutants fall into."""
-_AMBIGUOUS = re.compile(r"ambiguous: (\w+) by ")
 SAMPLES = Path(__file__).parents[2] / "sample_data"
 
 
@@ -72,10 +70,6 @@ class Rows:
                 return True
             assert number in self.bad, f"taken, but should not be ({error}): {row!r}"
             # The offset is where the line begins, with mark and blanks: shards are cut by it.
-            assert self.bad[number]["raw"] == row and self.bad[number]["byte_offset"] == begin, row
-            return False
-        if number in self.bad and (named := _AMBIGUOUS.match(self.bad[number]["reason"])) and named[1] not in READ:
-            # A family that the reader does not know takes it first, and what it leaves is a row by itself.
             assert self.bad[number]["raw"] == row and self.bad[number]["byte_offset"] == begin, row
             return False
         assert number in self.records, f"refused ({self.bad[number]['reason']}): {row!r}"

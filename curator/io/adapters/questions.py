@@ -1,6 +1,8 @@
 """One text in, one text out under other names: query/response, inputs/targets, Dolly, Spider, TruthfulQA, ..."""
 
-from curator.io.adapters.base import Adapter, Draft, Fields
+from dataclasses import replace
+
+from curator.io.adapters.base import Adapter, Draft, Fields, kind_of
 from curator.io.adapters.shape import TURNS, Shape, read, restore
 
 _TAGS = {"original_id": "idx", "teacher": "model"}
@@ -31,8 +33,6 @@ SHAPES: tuple[tuple[frozenset[str], Shape], ...] = (
             ("query", "answer"),
             ("query", "output"),
             ("inputs", "targets"),
-            ("input", "target"),
-            ("input", "output"),
             ("Question", "Answer"),
             ("Question", "Response"),
             ("Instruction", "Response"),
@@ -49,9 +49,13 @@ SHAPES: tuple[tuple[frozenset[str], Shape], ...] = (
             ("question", "completion"),
             ("instruction", "answer"),
             ("instruction", "completion"),
+            ("input", "target"),
+            ("input", "output"),
         )
     ),
 )
+_JOINED = ("query", "prompt", "question", "instruction")
+"""Questions that an `input` beside them belongs to, as in alpaca rows."""
 _OTHERS = TURNS | {"label", "options", "choices", "instances"}
 
 
@@ -74,6 +78,8 @@ def _shape_of(names: frozenset[str]) -> Shape | None:
 def _convert(fields: Fields) -> Draft:
     shape = _shape_of(frozenset(fields))
     assert shape is not None
+    if shape.ask[0] in _JOINED and "input" in fields and kind_of(fields["input"]) == "text":
+        shape = replace(shape, ask=(*shape.ask, "input"))
     return read(fields, shape)
 
 
