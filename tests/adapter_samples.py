@@ -6,6 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 from curator.io.build import Builder, SourceSettings
+from curator.io.export import TARGETS
+from curator.io.export.base import export_record, restorer
 from curator.io.raw import RawRow
 
 
@@ -21,7 +23,26 @@ def records_of(row: Any, adapter: str | None = None, **source: Any) -> list[dict
     assert bad == []
     assert {record["provenance"]["adapter"] for record in records} == {adapter or records[0]["provenance"]["adapter"]}
     assert_kept(row, records)
+    assert_restored(row, records)
     return records
+
+
+def assert_restored(row: Any, records: list[dict[str, Any]]) -> None:
+    """Export makes the row again, its key order and number text included, if its family can be restored."""
+    family = records[0]["provenance"]["adapter"]
+    # Judged pairs with turns of their own are not restored: their form keeps too little.
+    if len(records) == 1 and restorer(family) is not None and not (family == "ranked" and _has_turns(row)):
+        text = export_record(records[0], TARGETS["source"], False).text
+        assert exact(text) == exact(row if isinstance(row, bytes | str) else json.dumps(row)), family
+
+
+def _has_turns(row: Any) -> bool:
+    return isinstance(row, dict) and "conversation_a" in row
+
+
+def exact(text: str | bytes) -> Any:
+    """JSON as key order, number text and all."""
+    return json.loads(text, object_pairs_hook=tuple, parse_int=_Number, parse_float=_Number)
 
 
 def record_of(row: Any, adapter: str | None = None, **source: Any) -> dict[str, Any]:

@@ -3,10 +3,28 @@
 The label stays in `extra` as it came: a record has no column for it, and only a preference objective reads it.
 """
 
-from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, kind_of, metadata_of, split_trace, text_of
-from curator.io.adapters.joined import BREAK, breaks_before
-from curator.io.adapters.openai import messages_of
-from curator.io.adapters.sharegpt import tools_of, turns_of
+from collections.abc import Mapping
+from typing import Any
+
+from curator.io.adapters.base import (
+    Adapter,
+    BadRow,
+    Draft,
+    Fields,
+    Message,
+    Unrestorable,
+    form_of,
+    json_text,
+    kind_of,
+    metadata_of,
+    restore_object,
+    split_trace,
+    text_of,
+    whole_content,
+)
+from curator.io.adapters.joined import BREAK, breaks_before, cut
+from curator.io.adapters.openai import messages_of, messages_text
+from curator.io.adapters.sharegpt import tools_of, tools_text, turns_of, turns_text
 
 _LABELS = ("label", "kto_tag")
 
@@ -46,6 +64,8 @@ def _convert(fields: Fields) -> Draft:
         replied, reply_form, reply_turns = _turns(fields, reply, "assistant")
         messages = [*asked, *replied]
         form |= {"pair": [ask, reply], "sides": [ask_form, reply_form]}
+        if ask_form == reply_form == "messages":
+            form["asked"] = len(asked)
         if ask_turns or reply_turns:
             form["written"] = [ask_turns, reply_turns]
         used = (ask, reply)
@@ -58,13 +78,41 @@ def _convert(fields: Fields) -> Draft:
             used = (*used, "input")
     tools, tools_form = tools_of(fields)
     system = text_of(fields, "system", required=False)
+    if "system" in fields:
+        used = (*used, "system")
     if system is not None:
         messages.insert(0, Message("system", system))
-        used = (*used, "system")
+    elif "system" in fields:
+        form["system"] = None
     if "tools" in fields:
         used = (*used, "tools")
     draft = Draft(messages, kind="feedback", tools=tools, used=used, form={**form, **tools_form})
     return metadata_of(fields, draft)
+
+
+def _restore(record: Mapping[str, Any]) -> str:
+    form = form_of(record)
+    messages = list(record["messages"] or [])
+    texts = {"tools": tools_text(record, form), "system": "null"}
+    if "system" in form["keys"] and "system" not in form:
+        if not messages or messages[0]["role"] != "system":
+            raise Unrestorable("its system turn is gone")
+        texts["system"] = json_text(messages.pop(0)["content"])
+    if "pair" not in form:
+        name = "messages" if "messages" in form["keys"] else "conversations"
+        texts[name] = (messages_text if name == "messages" else turns_text)(messages, form.get("written", {}))
+        return restore_object(record, form, texts)
+    (ask, reply), sides = form["pair"], form["sides"]
+    border = 1 if sides[0] == "text" else len(messages) - 1 if sides[1] == "text" else form["asked"]
+    turns, written = (messages[:border], messages[border:]), form.get("written", ({}, {}))
+    for name, side, part, unusual in zip((ask, reply), sides, turns, written, strict=True):
+        if side == "text" and len(part) != 1:
+            raise Unrestorable(f"{name} was one turn")
+        texts[name] = json_text(whole_content(part[0])) if side == "text" else messages_text(part, unusual)
+    if "breaks" in form:
+        instruction, given = cut(messages[0]["content"] or "", form["breaks"])
+        texts |= {ask: json_text(instruction), "input": json_text(given)}
+    return restore_object(record, form, texts)
 
 
 def _takes(names: frozenset[str]) -> bool:
@@ -74,4 +122,11 @@ def _takes(names: frozenset[str]) -> bool:
     return pair or bool(names & {"messages", "conversations"})
 
 
-ADAPTER = Adapter("kto", _takes, _convert, '{"prompt": "1 + 1?", "completion": "3", "label": false}', fits=_fits)
+ADAPTER = Adapter(
+    "kto",
+    _takes,
+    _convert,
+    '{"prompt": "1 + 1?", "completion": "3", "label": false}',
+    fits=_fits,
+    restore=_restore,
+)

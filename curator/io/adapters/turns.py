@@ -1,6 +1,22 @@
 """`turns` without answers: MT-Bench questions. One `prompt` record with several user turns, asked in that order."""
 
-from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, kind_of, metadata_of, raw_text, text_of
+from collections.abc import Mapping
+from typing import Any
+
+from curator.io.adapters.base import (
+    Adapter,
+    BadRow,
+    Draft,
+    Fields,
+    Message,
+    form_of,
+    json_text,
+    kind_of,
+    metadata_of,
+    raw_text,
+    restore_object,
+    text_of,
+)
 from curator.io.adapters.shape import items_of
 
 
@@ -20,10 +36,19 @@ def _convert(fields: Fields) -> Draft:
     return metadata_of(fields, draft)
 
 
+def _restore(record: Mapping[str, Any]) -> str:
+    form = form_of(record)
+    texts = {"turns": json_text([message["content"] for message in record["messages"] or []])}
+    if record["metadata"]["original_id"] is not None:
+        texts["question_id"] = record["metadata"]["original_id"]
+    return restore_object(record, form, texts)
+
+
 ADAPTER = Adapter(
     "turns",
     lambda names: "turns" in names and names <= {"turns", "question_id", "category", "reference", "id"},
     _convert,
     '{"question_id": 1, "turns": ["1 + 1?", "And one more?"]}',
     fits=_fits,
+    restore=_restore,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from curator.io import mapping
 from curator.io.adapters import ADAPTERS
 from curator.io.adapters.base import form_of, json_text, object_text, raw_text
 from curator.io.adapters.images import with_data, with_marks
@@ -73,10 +74,10 @@ def export_record(
     tags = tags_of(record) if with_tags else {}
     problem = "it came in another form"
     if target.restores(record):
-        adapter = ADAPTERS.get((record["provenance"] or {}).get("adapter") or "")
-        if adapter is not None and adapter.restore is not None:
+        restore = restorer((record["provenance"] or {}).get("adapter"))
+        if restore is not None:
             try:
-                text = adapter.restore(with_marks(record, form_of(record)))
+                text = restore(with_marks(record, form_of(record)))
                 if media is not None and any(turn["images"] for turn in record["messages"] or ()):
                     text = with_data(text, media)
                 return Exported(_with_tags(text, tags), True)
@@ -91,6 +92,14 @@ def export_record(
     if lost or tags:
         fields["metadata"] = object_text(tags | lost)
     return Exported(object_text(fields), False, tuple(lost))
+
+
+def restorer(family: str | None) -> Callable[[Record], str] | None:
+    """What makes the source object of a family's records again, if anything does."""
+    if family == mapping.NAME:
+        return mapping.restore
+    adapter = ADAPTERS.get(family or "")
+    return None if adapter is None else adapter.restore
 
 
 def tags_of(record: Record) -> dict[str, str]:
