@@ -642,6 +642,11 @@ def _quoted(text: str | None) -> str:
     return msgspec.json.encode(text).decode()
 
 
+def _rest_of(left: msgspec.Raw | None) -> msgspec.Raw | None:
+    """What is left of a value; null stands for an element of a list that found its place."""
+    return None if left is None or kind_of(left) == "null" else left
+
+
 def _written(message: Mapping[str, Any], apart: bool = False) -> str | None:
     """The text of a turn as it came, its trace in front again unless that came in a field of its own."""
     wrap = message["wrap"]
@@ -667,9 +672,11 @@ class _Rebuild:
             return self._turns(how, messages, left)
         inner = self.form.get("inner", {}).get(place_text(place))
         if isinstance(inner, list):
-            return self.object(place, inner, {} if left is None else msgspec.json.decode(left, type=_OBJECT))
+            rest = _rest_of(left)
+            return self.object(place, inner, {} if rest is None else msgspec.json.decode(rest, type=_OBJECT))
         if isinstance(inner, int):
-            lefts: list[Any] = [None] * inner if left is None else _raws.decode(left)
+            rest = _rest_of(left)
+            lefts: list[Any] = [None] * inner if rest is None else _raws.decode(rest)
             return f"[{','.join(self._value((*place, index), item) for index, item in enumerate(lefts))}]"
         assert left is not None
         return raw_text(left)
@@ -681,8 +688,8 @@ class _Rebuild:
             lefts = _raws.decode(left) if is_list else [left]
         texts = []
         for index, message in enumerate(messages):
-            rest = lefts[index]
-            others = {} if rest is None or kind_of(rest) == "null" else msgspec.json.decode(rest, type=_OBJECT)
+            rest = _rest_of(lefts[index])
+            others = {} if rest is None else msgspec.json.decode(rest, type=_OBJECT)
             keys = how["keys"][index] if isinstance(how["keys"][0], list) else how["keys"]
             parts = self._parts(_names_of_parts(how.get("own", {}), keys), how["roles"][index], message)
             texts.append(object_text({key: raw_text(others[key]) if key in others else parts[key] for key in keys}))
