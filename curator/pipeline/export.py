@@ -192,7 +192,8 @@ def _compressed(file: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
         with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as stream:
             yield stream  # type: ignore[misc]
     elif path.suffix == ".zst":
-        with pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd") as stream:
+        # Arrow closes what it writes to, and `file` is still to be synced.
+        with pa.CompressedOutputStream(pa.PythonFile(os.fdopen(os.dup(file.fileno()), "wb"), "w"), "zstd") as stream:
             yield stream
     else:
         yield file
