@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from curator import __version__
+from curator import __version__, log
 from curator.cli import (
     check,
     classify,
@@ -118,9 +118,10 @@ def run_app(arguments: list[str]) -> int:
 
 
 def _fail(error: CuratorError) -> int:
-    print(f"error: {error.message}", file=sys.stderr)
+    # Both may quote the data.
+    print(f"error: {log.printable(error.message)}", file=sys.stderr)
     if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
+        print(f"hint: {log.printable(error.hint)}", file=sys.stderr)
     return error.exit_code
 
 

@@ -5,6 +5,7 @@ import textwrap
 import unicodedata
 from typing import Any
 
+from curator import log
 from curator.cli.render import print_table
 
 WIDTH = 100
@@ -111,9 +112,8 @@ def _record_lines(record: dict[str, Any]) -> list[str]:
 
 
 def _line(value: Any) -> str:
-    """A value on one line; control characters are shown, never sent to the terminal."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    """A value on one line."""
+    return log.printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _cut(text: str, width: int = WIDTH) -> str:

@@ -13,16 +13,18 @@ import pyarrow.compute as pc
 from curator.errors import UsageError
 from curator.io.adapters import ADAPTERS, UNCLEAR, rival
 from curator.io.adapters.base import (
+    BARE,
     Adapter,
     BadRow,
     Draft,
     Fields,
     Message,
+    json_text,
+    kind_of,
     object_text,
     raw_text,
     refuse_repeats,
 )
-from curator.io.adapters.texts import BARE
 from curator.io.dataset import BATCH_BYTES
 from curator.io.gate import DEFAULT_GATE, Gate
 from curator.io.issues import MARKS, turn_issues
@@ -196,6 +198,7 @@ class Found(msgspec.Struct, gc=False):
 _NULL = ord("n")
 """The first byte of a null."""
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_turns_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Builder:
@@ -355,6 +358,9 @@ class Builder:
             if data[1:].lstrip()[:1] in (b"{", b"["):
                 raise BadRow("wrong type: the row is a text that holds JSON, not an object")
             return {BARE: msgspec.Raw(data)}, is_changed
+        if data[:1] == b"[" and data[1:].lstrip()[:1] == b"{":
+            _turns_decoder.decode(data)  # each turn is looked into later, by a family
+            return {BARE: msgspec.Raw(data)}, is_changed
         fields = _decoder.decode(data)
         refuse_repeats(data, [fields])
         return fields, is_changed
@@ -433,8 +439,10 @@ class Builder:
                 return adapter
         if names == ANSWER_FIELDS and self.source.adapter is None:
             raise BadRow("no question: an answer, and no file of questions beside it")
+        if names == {BARE}:
+            raise BadRow(f"wrong type: the row is a {kind_of(fields[BARE])}, not an object")
         reason = "no adapter" if self.source.adapter is None else f"not {self.source.adapter}"
-        raise BadRow(f"{reason}: fields are {_shown(names)}")
+        raise BadRow(f"{reason}: fields are {_shown(names)}{_of_rows(fields)}")
 
     def _refuse_unclear(self, adapter: Adapter, fields: Mapping[str, msgspec.Raw], drafts: list[Draft]) -> None:
         """Raise BadRow when two families can claim the row, unless a person said which has it."""
@@ -604,6 +612,19 @@ def message_lists(rows: list[list[Message] | None]) -> pa.ListArray:
     return pa.ListArray.from_arrays(
         offsets, values, type=pa.list_(MESSAGE_TYPE), mask=pa.array(nulls) if nulls.any() else None
     )
+
+
+_FEW = 8
+"""Fields of an object that may be one around rows."""
+
+
+def _of_rows(fields: Fields) -> str:
+    """What to do with an object that holds rows, such as {"version": 1, "data": [{...}, {...}]}."""
+    for name, raw in fields.items():
+        if kind_of(raw) == "list" and bytes(raw)[1:].lstrip()[:1] == b"{" and len(fields) <= _FEW:
+            path = f".{name}" if name.isidentifier() else f"[{json_text(name)}]"
+            return f"; {name} holds a list of objects, which jq -c '{path}[]' writes as rows"
+    return ""
 
 
 def _shown(names: Iterable[str]) -> str:

@@ -310,6 +310,30 @@ def test_turns_under_other_names(row: Any, kind: str) -> None:
         assert extra_of(record) == {"turn": 1, "language": "English"}
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        '[{"role":"user","content":"q"},{"content":"<think>r</think>a","role":"assistant","n":1.0}]',
+        '[ {"from":"human","value":"q"},{"from":"gpt","value":"<think>r</think>a"} ]',
+    ],
+)
+def test_a_row_that_is_a_list_of_turns(row: str) -> None:
+    record = record_of(row, "chats")
+    assert turns_of(record) == [("user", "q"), ("assistant", "a")] and record["messages"][1]["reasoning"] == "r"
+
+
+@pytest.mark.parametrize("row", ["[]", "[1]", '["q","a"]', "3", "null", '[{"a":1}]', '[{"role":"user"},3]'])
+def test_other_rows_that_are_no_objects(row: str) -> None:
+    assert bad_reason(row).startswith("wrong type: ")
+
+
+def test_an_object_around_rows_says_how_to_get_at_them() -> None:
+    assert bad_reason({"v": 1, "data": [{"instruction": "a", "output": "b"}]}).endswith(
+        "jq -c '.data[]' writes as rows"
+    )
+    assert "jq" not in bad_reason({"v": 1, "data": [1]})
+
+
 def test_lists_that_hold_no_turns_are_left_alone() -> None:
     assert bad_reason({"data": ["q", "a"], "columns": 2}).startswith("no adapter: ")
     assert bad_reason({"conversation": []}).startswith("no adapter: ")

@@ -156,6 +156,31 @@ def test_a_cut_array_ends_with_a_bad_row(tmp_path: Path, cut: bytes) -> None:
     ]
 
 
+@pytest.mark.parametrize("data", [b'[{"role":"user"},1]\n\n [{"role":"x"}]\n', b'[{"from":"a"}]\n[]\n'])
+def test_lines_that_are_lists_of_turns(tmp_path: Path, data: bytes) -> None:
+    rows = read(written(tmp_path, "a.json", data))
+    assert [row[2] for row in rows] == [line.strip() for line in data.split(b"\n") if line] and not any(
+        row[3] for row in rows
+    )
+
+
+def test_a_list_of_turns_that_fills_the_head(tmp_path: Path) -> None:
+    line = b'[{"role":"user","content":"' + b"x" * 100_000 + b'"}]\n'
+    assert [row[2] for row in read(written(tmp_path, "a.jsonl", line * 3))] == [line[:-1]] * 3
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("text", ['{"a":1}\n', '[{"a":1}]', "a,b\n"])
+def test_other_encodings_are_named(tmp_path: Path, encoding: str, text: str) -> None:
+    if not text.startswith(("{", "[")) and encoding not in ("utf-16", "utf-32"):
+        pytest.skip("nothing tells")
+    with pytest.raises(
+        CuratorError, match=f"is {encoding.upper().replace('-LE', 'LE').replace('-BE', 'BE')} text"
+    ) as bad:
+        read(written(tmp_path, "a.csv", text.encode(encoding)))
+    assert bad.value.hint is not None and bad.value.hint.startswith(f"iconv -f {encoding[:6].upper()}")
+
+
 def test_bytes_behind_the_array_are_a_bad_row(tmp_path: Path) -> None:
     rows = read(written(tmp_path, "a.json", b'[{"a":1}]\n\n[{"b":2}]'))
     assert rows[1:] == [(1, 9, b'[{"b":2}]', "after the end: bytes behind the closing ] of the array")]
@@ -357,7 +382,7 @@ def test_files_of_nothing_have_no_rows(tmp_path: Path, name: str, data: bytes) -
     assert read(written(tmp_path, name, data)) == []
 
 
-@pytest.mark.parametrize("data", [b"\x00\x05\x16\x07", b"hello", b"\xff\xfe{\x00", b"<html>"])
+@pytest.mark.parametrize("data", [b"\x00\x05\x16\x07", b"hello", b"<html>"])
 def test_what_is_no_format_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(CuratorError) as caught:
         read(written(tmp_path, "a.bin", data))

@@ -200,6 +200,9 @@ _TABLE = pa.table(
     {
         "date": pa.array([datetime.date(2024, 1, 2)]),
         "when": pa.array([datetime.datetime(2024, 1, 2, 3, 4, 5, 6)]),
+        "fine": pa.array([1_700_000_000_000_000_123], pa.timestamp("ns")),
+        "span": pa.array([datetime.timedelta(days=1, microseconds=5)]),
+        "fine_span": pa.array([7], pa.duration("ns")),
         "price": pa.array([decimal.Decimal("1.10")]),
         "score": pa.array([float("nan")]),
         "big": pa.array([(1 << 64) - 1], pa.uint64()),
@@ -211,7 +214,8 @@ _TABLE = pa.table(
     }
 )
 _EXPECTED = {
-    "date": "2024-01-02", "when": "2024-01-02T03:04:05.000006", "price": "1.10", "score": "NaN",
+    "date": "2024-01-02", "when": "2024-01-02T03:04:05.000006", "fine": "2023-11-14 22:13:20.000000123",
+    "span": 86_400_000_005, "fine_span": 7, "price": "1.10", "score": "NaN",
     "big": (1 << 64) - 1, "raw": "é", "large": "x", "kind": "y", "nested": [{"a": None, "b": [1]}], "map": [["k", 1]],
 }  # fmt: skip
 

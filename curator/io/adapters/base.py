@@ -11,7 +11,8 @@ import numpy as np
 
 Fields = Mapping[str, msgspec.Raw]
 """A raw row: top-level field to its JSON text as it came."""
-
+BARE = "\0"
+"""The name under which a row that is a text or a list of turns, not an object, is read."""
 
 OF_ROW = ""
 """The group of a row's own records: an adapter does not know which row it reads."""

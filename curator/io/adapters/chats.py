@@ -1,10 +1,29 @@
 """Turns under other names: `conversation` of role/content (LMSYS, WildChat), `prompt` as turns (TRL), lists of texts
-that take turns (UltraChat's `data`, `dialog`)."""
+that take turns (UltraChat's `data`, `dialog`), and rows that are such a list themselves."""
 
-from curator.io.adapters.base import Adapter, BadRow, Draft, Fields, Message, kind_of, metadata_of, split_trace, text_of
-from curator.io.adapters.openai import messages_of
+from collections.abc import Mapping
+from typing import Any
+
+from curator.io.adapters.base import (
+    BARE,
+    Adapter,
+    BadRow,
+    Draft,
+    Fields,
+    Message,
+    Unrestorable,
+    form_of,
+    json_text,
+    kind_of,
+    metadata_of,
+    restore_object,
+    split_trace,
+    text_of,
+    whole_content,
+)
+from curator.io.adapters.openai import messages_of, messages_text
 from curator.io.adapters.shape import TURNS, items_of, scalar_of
-from curator.io.adapters.sharegpt import tools_of, turns_of
+from curator.io.adapters.sharegpt import tools_of, tools_text, turns_of, turns_text
 
 _LISTS = ("conversation", "dialog", "dialogue", "data")
 _REPLIES = ("completion", "response", "answer")
@@ -12,6 +31,8 @@ _TAGS = {"teacher": "model", "original_id": "conversation_id"}
 
 
 def _list_of(names: frozenset[str]) -> str | None:
+    if names == {BARE}:
+        return BARE
     name = next((name for name in _LISTS if name in names), None)
     # `data` says nothing of what it holds: only a row without anything else is believed.
     return None if name == "data" and names - {"id", "data"} else name
@@ -40,6 +61,7 @@ def _convert(fields: Fields) -> Draft:
         used: tuple[str, ...] = ("prompt",) if reply is None else ("prompt", reply)
         if reply is not None and kind_of(fields[reply]) == "list":
             replies, form["reply"] = messages_of(fields, reply)
+            form["replies"] = len(replies)
             messages = [*messages, *replies]
         elif reply is not None:
             text, is_raw = scalar_of(fields, reply)
@@ -49,6 +71,8 @@ def _convert(fields: Fields) -> Draft:
         name = _list_of(frozenset(fields)) or ""
         used = (name,)
         messages, form["written"] = _turns(fields, name)
+        if form["written"] != "texts" and b'"from"' in bytes(items_of(fields[name])[0]):
+            form["from"] = True
     tools, tools_form = tools_of(fields)
     used = (*used, "tools") if "tools" in fields else used
     kind = "sft" if any(message.role == "assistant" for message in messages) else "prompt"
@@ -62,6 +86,31 @@ def _convert(fields: Fields) -> Draft:
     if tags:
         draft.form["tags"] = tags
     return metadata_of(fields, draft)
+
+
+def _restore(record: Mapping[str, Any]) -> str:
+    form = form_of(record)
+    messages = list(record["messages"] or [])
+    texts = {"tools": tools_text(record, form)}
+    for column, (name, _) in form.get("tags", {}).items():
+        texts[name] = json_text(record["metadata"][column])
+    name = "prompt" if "prompt" in form["keys"] else _list_of(frozenset(form["keys"])) or ""
+    if "reply" in form:
+        reply = next(name for name in _REPLIES if name in form["keys"])
+        border = len(messages) - form.get("replies", 1)
+        messages, replies = messages[:border], messages[border:]
+        if not messages or not replies:
+            raise Unrestorable("turns are missing")
+        is_list = "replies" in form
+        text = None if is_list else whole_content(replies[0])
+        texts[reply] = messages_text(replies, form["reply"]) if is_list else json_text(text)
+        if form["reply"] == "raw":
+            texts[reply] = text or "null"
+    if form["written"] == "texts":
+        texts[name] = json_text([whole_content(message) for message in messages])
+    else:
+        texts[name] = (turns_text if "from" in form else messages_text)(messages, form["written"])
+    return texts[BARE] if name == BARE else restore_object(record, form, texts)
 
 
 def _turns(fields: Fields, name: str) -> tuple[list[Message], object]:
@@ -81,4 +130,5 @@ ADAPTER = Adapter(
     _convert,
     '{"conversation": [{"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": "2"}], "model": "m"}',
     fits=_fits,
+    restore=_restore,
 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from curator.io.adapters.base import (
+    BARE,
     Adapter,
     Draft,
     Fields,
@@ -16,9 +17,6 @@ from curator.io.adapters.base import (
     text_of,
 )
 from curator.io.adapters.shape import TURNS, in_order, json_text, restored_tags
-
-BARE = "\0"
-"""The name under which a row that is a text, not an object, is read."""
 
 _NAMES = ("text", "content", "raw_content", BARE)
 _NOT = TURNS | {

@@ -55,7 +55,7 @@ def _rows(batches: Iterable[Any], names: list[str], path: str) -> Iterator[RawRo
     row = 0
     for batch in batches:
         for begin in range(0, batch.num_rows, _BATCH_ROWS):
-            for values in batch.slice(begin, _BATCH_ROWS).to_pylist():
+            for values in _python(batch.slice(begin, _BATCH_ROWS), path, row):
                 try:
                     yield RawRow(row, 0, json.dumps(_plain(values), ensure_ascii=False, allow_nan=False).encode())
                 except (TypeError, ValueError) as error:
@@ -64,8 +64,27 @@ def _rows(batches: Iterable[Any], names: list[str], path: str) -> Iterator[RawRo
                 row += 1
 
 
+def _python(batch: Any, path: str, row: int) -> list[dict[str, Any]]:
+    """Rows as dictionaries. Times finer than Python's, to the nanosecond, are text that Arrow writes."""
+    import pyarrow as pa
+
+    for index, field in enumerate(batch.schema):
+        if pa.types.is_temporal(field.type) and getattr(field.type, "unit", "us") == "ns":
+            is_span = pa.types.is_duration(field.type)
+            column = batch.column(index).cast(pa.int64() if is_span else pa.string())
+            batch = batch.set_column(index, field.name, column)
+    try:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+    except (ValueError, ArithmeticError) as error:  # inside lists and structs, or a year that Python has not
+        raise CuratorError(
+            f"{path}: a value from row {row:,} on has no form in Python: {error}", hint="cast that column to text"
+        ) from None
+    return rows
+
+
 def _plain(value: Any) -> Any:
-    """The value with JSON types only: dates in ISO 8601, decimals and NaN as text, bytes as UTF-8 or a data URI."""
+    """The value with JSON types only: dates in ISO 8601, spans of time in microseconds, decimals and NaN as text,
+    bytes as UTF-8 or a data URI."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -78,6 +97,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value // datetime.timedelta(microseconds=1)
     if isinstance(value, decimal.Decimal):
         return format(value, "f")
     if isinstance(value, bytes):

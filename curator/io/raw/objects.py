@@ -1,5 +1,6 @@
 """JSON objects one behind another, without line breaks between them or printed over many lines."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -8,6 +9,18 @@ from curator.io.raw.base import BOM, MAX_RECORD_BYTES, SPACE, Counts, RawRow, to
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\]]', re.DOTALL)
 _LINE_TOKEN = re.compile(rb'"(?:[^"\\\n]++|\\[^\n])*+"|[^ \t\r]')
+
+
+def holds_turns(head: bytes) -> bool:
+    """Whether a text that begins with `[` is JSON lines of turns: a list of them ends with its line, another begins."""
+    line, _, rest = head.partition(b"\n")
+    if rest.lstrip(SPACE)[:1] != b"[":
+        return False
+    try:
+        (first, *_) = json.loads(line)
+        return isinstance(first, dict) and ("role" in first or "from" in first)
+    except (ValueError, RecursionError):
+        return False
 
 
 def layout_of(head: bytes) -> str | None:

@@ -24,6 +24,11 @@ IN_BLOCKS = ("jsonl", "array")
 """Layouts whose rows lie in the file as they are."""
 
 
+def _is_open(first: bytes, head: bytes) -> bool:
+    """Whether more of the file is needed to tell its layout: of an object or a list, the end or that of its line."""
+    return first == b"{" and layout_of(head) is None or first == b"[" and b"\n" not in head[:-1]
+
+
 def _open(path: str) -> IO[bytes]:
     if (inside := split_member(path)) is not None:
         return open_member(*inside)
@@ -73,7 +78,7 @@ class RawReader:
             self._head = read_up_to(self.stream, 4096, path)
             text = self._head.removeprefix(base.BOM).lstrip(base.SPACE)
             # An object that is longer than the head: read on, so far that its end or the end of its line is seen.
-            while text[:1] == b"{" and len(self._head) < _MAX_HEAD_BYTES and layout_of(self._head) is None:
+            while len(self._head) < _MAX_HEAD_BYTES and _is_open(text[:1], self._head):
                 more = read_up_to(self.stream, 3 * len(self._head), path)
                 self._head += more
                 if not more:

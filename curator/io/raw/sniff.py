@@ -2,10 +2,18 @@
 
 from curator.errors import CuratorError
 from curator.io.raw.base import BOM, SPACE, STDIN, Container, UnknownFormatError
-from curator.io.raw.objects import layout_of
+from curator.io.raw.objects import holds_turns, layout_of
 
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
 """Endings of names and the compression they promise."""
+_WIDE = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    **{first.encode(f"utf-16-{end}"): f"UTF-16{end.upper()}" for first in '{["' for end in ("le", "be")},
+}
+"""What a text of wide characters begins with: a byte order mark, or what JSON begins with."""
 
 
 def name_mismatch(name: str, container: Container) -> str | None:
@@ -15,6 +23,11 @@ def name_mismatch(name: str, container: Container) -> str | None:
         return None
     there = "not compressed" if container.compression == "none" else f"{container.compression} inside"
     return f"{name}: the name promises {'no compression' if promised == 'none' else promised}, it is {there}"
+
+
+def _wide_encoding(head: bytes) -> str | None:
+    """Which encoding of two or four bytes a character a text is in, if it is one."""
+    return next((encoding for mark, encoding in _WIDE.items() if head.startswith(mark)), None)
 
 
 def sniff(path: str, head: bytes, compression: str) -> Container:
@@ -27,11 +40,15 @@ def sniff(path: str, head: bytes, compression: str) -> Container:
         return Container(compression, "parquet")
     if name.endswith(".parquet"):
         raise CuratorError(f"{path} is not a whole Parquet file: it begins with {head[:20]!r}", hint="fetch it again")
+    if (encoding := _wide_encoding(head)) is not None:
+        raise CuratorError(
+            f"{path} is {encoding} text, not UTF-8", hint=f"iconv -f {encoding} -t UTF-8 FILE > NEW, and read that"
+        )
     text = head.removeprefix(BOM).lstrip(SPACE)
     if text[:1] == b"{":
         return Container(compression, layout_of(head) or "jsonl")
     if text[:1] == b"[":
-        return Container(compression, "array")
+        return Container(compression, "jsonl" if holds_turns(text) else "array")
     if head[:8] == b"ARROW1\0\0":
         return Container(compression, "arrow file")
     if head[:4] == b"\xff\xff\xff\xff" and len(head) > 8:
