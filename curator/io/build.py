@@ -543,20 +543,7 @@ class Builder:
         }
         columns = {"id": ids, "provenance.row": pa.array(rows), "provenance.byte_offset": pa.array(offsets), **given}
 
-        def column(path: str, type_: pa.DataType) -> pa.Array:
-            constant = constants.get(path)
-            if path in columns:
-                array = columns[path]
-                return array if constant is None or not array.null_count else array.fill_null(constant)
-            if pa.types.is_struct(type_) and any(known.startswith(f"{path}.") for known in (*columns, *constants)):
-                children = [column(f"{path}.{field.name}", field.type) for field in type_]
-                missing = None
-                if path == "verifier":
-                    missing = children[0].is_null()
-                return pa.StructArray.from_arrays(children, fields=list(type_), mask=missing)
-            return pa.nulls(count, type_) if constant is None else pa.repeat(pa.scalar(constant, type_), count)
-
-        arrays = [column(field.name, field.type) for field in self._schema]
+        arrays = [_column(field.name, field.type, columns, constants, count) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _bad_batch(self, bad: list[tuple[RawRow, str]]) -> pa.RecordBatch:
@@ -570,6 +557,24 @@ class Builder:
         ]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, QUARANTINE_SCHEMA, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)
+
+
+# No closure: one that calls itself is a cycle, and the arrays that it holds stay until the collector runs.
+def _column(
+    path: str, type_: pa.DataType, columns: Mapping[str, pa.Array], constants: Mapping[str, Any], count: int
+) -> pa.Array:
+    """The column at a path: a given array, a struct of such, a constant or nulls."""
+    constant = constants.get(path)
+    if path in columns:
+        array = columns[path]
+        return array if constant is None or not array.null_count else array.fill_null(constant)
+    if pa.types.is_struct(type_) and any(known.startswith(f"{path}.") for known in (*columns, *constants)):
+        children = [_column(f"{path}.{field.name}", field.type, columns, constants, count) for field in type_]
+        missing = None
+        if path == "verifier":
+            missing = children[0].is_null()
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=missing)
+    return pa.nulls(count, type_) if constant is None else pa.repeat(pa.scalar(constant, type_), count)
 
 
 def look(draft: Draft, repaired: list[str], counts: dict[str, int]) -> None:

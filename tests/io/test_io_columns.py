@@ -1,5 +1,6 @@
 """Rows that go straight into Arrow are the rows that the adapters make, in every column."""
 
+import gc
 import json
 import random
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from curator.io.adapters.base import TRACE_MARKS
 from curator.io.build import Builder, Built, SourceSettings
-from curator.io.columns import ColumnBuilder
+from curator.io.columns import ColumnBuilder, warm
 from curator.io.issues import CONTROL_TOKENS, MARKS
 from curator.io.raw import Counts, RawBlock, RawReader, RawRow
 from curator.io.raw.lines import Lines
@@ -204,3 +205,22 @@ def test_lines_are_those_of_the_row_reader(tmp_path: Path) -> None:
 @given(st.from_regex(CONTROL_TOKENS, fullmatch=True) | st.sampled_from([m for pair in TRACE_MARKS for m in pair]))
 def test_every_control_token_and_trace_has_a_mark(token: str) -> None:
     assert any(mark in token for mark in MARKS)
+
+
+@pytest.mark.parametrize("is_fast", [True, False], ids=["kernel", "general"])
+def test_batches_are_freed_without_the_collector(tmp_path: Path, is_fast: bool) -> None:
+    """A cycle of references would hold every batch until Python collects, which in a worker is almost never."""
+    path = _lines(tmp_path / "a.jsonl", [_chat(number) for number in range(3000)])
+    warm()
+    gc.collect()
+    gc.disable()
+    try:
+        before = pa.total_allocated_bytes()
+        with RawReader(str(path)) as reader:
+            builder = Builder(SOURCE, "f")
+            for built in ColumnBuilder(builder).build(reader.blocks()) if is_fast else builder.build(reader.rows()):
+                assert built.records.num_rows
+            del built, builder
+        assert pa.total_allocated_bytes() - before < 10_000
+    finally:
+        gc.enable()
