@@ -159,15 +159,15 @@ class ColumnBuilder:
         if len(parts) == 2 and parts[1].records.num_rows:
             # Back into the order of the rows; those of a row that holds several stay together.
             rows = built.records.column("provenance").field("row").to_numpy()
-            order = pa.array(np.argsort(rows, kind="stable"))
-            built.records = pa.Table.from_batches([built.records]).take(order).combine_chunks().to_batches()[0]
+            built.records = reordered(built.records, np.argsort(rows, kind="stable"))
         built.first_offset = block.first_offset
         built.text_bytes = int((block.ends - block.starts).sum())
         return built
 
     def _built(self, block: RawBlock, rows: np.ndarray, plans: np.ndarray) -> Built:
         records = self._records(block, rows, plans)
-        numbers, counts = np.unique(plans, return_counts=True)
+        numbers = used_numbers(plans)
+        counts = np.bincount(plans)[numbers]
         adapters: dict[str, int] = {}
         notes: dict[str, int] = {}
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
@@ -190,7 +190,7 @@ class ColumnBuilder:
                 self._numbers[shape] = -1 if is_odd[row] else self._learn(block, row)
             numbers[index] = self._numbers.get(shape, -1)
         plans = np.where(is_odd, -1, numbers[inverse])
-        for number in np.unique(plans[plans >= 0]).tolist():
+        for number in used_numbers(plans[plans >= 0]).tolist():
             for token in self._plans[number].unbroken:
                 rows = np.flatnonzero(plans == number)
                 broken = tokens.flags[tokens.first[rows] + token] & kernel.BREAK
@@ -275,12 +275,28 @@ class ColumnBuilder:
         return self._builder.assemble(rows + block.first_row, block.offsets(rows), given)
 
 
+def used_numbers(numbers: np.ndarray) -> np.ndarray:
+    """The different ones of many small numbers, ascending."""
+    return np.flatnonzero(np.bincount(numbers))
+
+
+def reordered(batch: pa.RecordBatch, order: np.ndarray) -> pa.RecordBatch:
+    """`batch.take(order)`, copied run by run where the order has long ones."""
+    borders = np.flatnonzero(np.diff(order) != 1) + 1
+    if len(borders) > len(order) // 32:
+        return pa.Table.from_batches([batch]).take(pa.array(order)).combine_chunks().to_batches()[0]
+    starts, stops = [0, *borders.tolist()], [*borders.tolist(), len(order)]
+    return pa.concat_batches(
+        [batch.slice(int(order[start]), stop - start) for start, stop in zip(starts, stops, strict=True)]
+    )
+
+
 def spread(values: pa.Array, places: np.ndarray) -> pa.Array:
     """`values.take(places)`, quicker where all of them are the same."""
     if not len(places) or values.null_count == len(values):
         return pa.nulls(len(places), values.type)
-    used = values.take(pa.array(np.unique(places)))
-    if len(used) == 1:
+    used = values.take(pa.array(used_numbers(places)))
+    if len(used) == 1 or used.to_pylist() == [used[0].as_py()] * len(used):
         return pa.repeat(used[0], len(places))
     return values.take(pa.array(places))
 
@@ -326,7 +342,7 @@ class Program:
     def run(self, data: np.ndarray, tokens: Tokens, first: np.ndarray, plans: np.ndarray) -> pa.StringArray:
         """The column's cells of rows whose tokens begin at `first`."""
         if self._constants is not None:
-            used = self._constants.take(pa.array(self.cells(np.unique(plans))))
+            used = self._constants.take(pa.array(self.cells(used_numbers(plans))))
             if used.null_count == len(used) or len(used.unique()) == 1:
                 lengths = np.diff(self._cell_starts)
                 return pa.repeat(used[0], int(lengths[plans].sum()))
