@@ -9,7 +9,7 @@ included, kernels compiled before (`cold` is the first run with an empty cache).
 Accuracy beside speed: nine rows that readers are known to lose or change go through every tool, and what comes out is
 compared with the raw text.
 
-    CURATOR_REAL_DATA=... python benchmarks/ingest.py [--megabytes 200] [--large-gigabytes 10] [--work DIR]
+    CURATOR_REAL_DATA=... python benchmarks/ingest.py [--megabytes 400] [--large-gigabytes 10] [--work DIR]
 """
 
 import argparse
@@ -27,7 +27,7 @@ from typing import Any
 
 from common import conditions, measure, real_data, save
 
-REPEATS = 5
+REPEATS = 3
 
 
 # --- inputs -------------------------------------------------------------------------------------------------------
@@ -84,6 +84,15 @@ def write_rows(rows: Iterator[dict[str, Any]], path: Path, size: int) -> int:
             written += file.write(json.dumps(next(rows), ensure_ascii=False) + "\n")
             count += 1
     return count
+
+
+def repeated(path: Path, out: Path, gigabytes: float) -> Path:
+    """A file of so many gigabytes, of whole copies of another."""
+    with out.open("wb") as file:
+        while file.tell() < gigabytes * 1e9:
+            with path.open("rb") as source:
+                shutil.copyfileobj(source, file, 1 << 24)
+    return out
 
 
 # --- the tools, each in a process of its own -----------------------------------------------------------------------
@@ -308,8 +317,10 @@ def run_one(arguments: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--megabytes", type=int, default=200)
-    parser.add_argument("--large-gigabytes", type=float, default=0, help="also ingest a file of this size, two workers")
+    parser.add_argument("--megabytes", type=int, default=400)
+    parser.add_argument(
+        "--large-gigabytes", type=float, default=0, help="only ingest a file of this size, with two workers"
+    )
     parser.add_argument("--work", type=Path)
     parser.add_argument("--one", nargs=3)
     given = parser.parse_args()
@@ -334,6 +345,12 @@ def main() -> None:
         middle = measured[len(measured) // 2]
         return {**middle, "all_seconds": [one["seconds"] for one in measured]}
 
+    if given.large_gigabytes:
+        write_rows(alpaca_rows(data), work / "alpaca.jsonl", given.megabytes * 1_000_000)
+        path = repeated(work / "alpaca.jsonl", work / "large.jsonl", given.large_gigabytes)
+        save("ingest_large", {**result, "gigabytes": given.large_gigabytes, **run("two", path, 1)})
+        path.unlink()
+        return
     for name, rows in (("alpaca", alpaca_rows(data)), ("chats", chat_rows(data))):
         path = work / f"{name}.jsonl"
         count = write_rows(rows, path, given.megabytes * 1_000_000)
@@ -349,16 +366,15 @@ def main() -> None:
             for tool in TOOLS
             if tool != "curator"
         }
-        section["curator_two_workers"] = run("two", path, 3)
         section["parts"] = run("parts", path, 1)
         result[name] = section
     with tempfile.TemporaryDirectory(dir=work) as folder:
         result["hard_rows"] = {tool: losses(tool, Path(tempfile.mkdtemp(dir=folder))) for tool in TOOLS}
-    if given.large_gigabytes:
-        path = work / "large.jsonl"
-        write_rows(alpaca_rows(data), path, int(given.large_gigabytes * 1e9))
-        result["large"] = {"gigabytes": given.large_gigabytes, **run("two", path, 1)}
-        path.unlink()
+    # Starting costs the same for any size: how two workers do is seen on a file that takes much longer.
+    path = repeated(work / "alpaca.jsonl", work / "scale.jsonl", 1.6)
+    result["scale"] = {"gigabytes": 1.6, "one": run("curator", path, 2), "two": run("two", path, 2)}
+    result["scale"]["ratio"] = round(result["scale"]["one"]["seconds"] / result["scale"]["two"]["seconds"], 2)
+    path.unlink()
     save("ingest", result)
 
 
