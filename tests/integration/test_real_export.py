@@ -48,7 +48,6 @@ def back(name: str, rows: Iterator[RawRow], counts: dict[str, int]) -> None:
             if exported.is_restored:
                 assert exact(exported.text) == exact(line), name
                 counts[family] = counts.get(family, 0) + 1
-        seen.clear()
 
 
 def test_the_beginning_of_every_file_comes_back(real_data: Path) -> None:
