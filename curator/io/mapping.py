@@ -269,7 +269,7 @@ class _Row:
             kind = "sft" if any(message.role == "assistant" for message in messages) else "prompt"
             draft = Draft(messages, kind=kind)
         draft.kind = self._kind() or draft.kind
-        draft.group = self._word("group")
+        draft.group = self._group()
         draft.loss_weight = self._weight()
         draft.tools = self._tools()
         draft.verifier = self._verifier()
@@ -450,6 +450,11 @@ class _Row:
         if kind is not None and kind not in KINDS:
             raise BadRow(f"unknown kind: {self.plan.places['kind'].text} is {kind[:40]!r}, not {', '.join(KINDS)}")
         return kind
+
+    def _group(self) -> str | None:
+        """What ties rows together; an empty text ties none, and stays in `extra`."""
+        found = self._value("group")
+        return None if found is not None and raw_text(found[1]) == '""' else self._word("group")
 
     def _word(self, target: str) -> str | None:
         """A text, or a number or true/false as it is written (which stays in `extra` too, for export)."""

@@ -276,6 +276,12 @@ def test_a_turn_that_does_not_fit(turn: Any, reason: str) -> None:
     assert record({"c": []}, {"messages": "c"})["bad"] == "no turns: c is empty"
 
 
+def test_an_empty_group_ties_nothing() -> None:
+    row = {"a": "q", "g": ""}
+    assert record(row, {"prompt": "a", "group": "g"})["group"] is None
+    assert record(row, {"prompt": "g", "group": "g"})["group"] is None
+
+
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
