@@ -235,7 +235,7 @@ def losses(tool: str, folder: Path) -> str:
         [sys.executable, __file__, "--one", tool, str(path), str(out)], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        return "stops: " + done.stderr.strip().splitlines()[-1][:160]
+        return "stops: " + done.stderr.strip().splitlines()[-1].replace(f"{folder}/", "")[:160]
     rows = json.loads(done.stdout.strip().splitlines()[-1])["rows"]
     if tool != "curator":
         return f"{rows:,} rows of 1,009, no word about the rest"

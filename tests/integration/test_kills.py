@@ -102,7 +102,7 @@ def test_kills_at_random_moments(command: tuple[str, str], small: Small, tmp_pat
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_ten_kills_of_a_long_run(tmp_path: Path) -> None:
-    write_rows(tmp_path / "raw.jsonl", 1_200_000_000)
+    write_rows(tmp_path / "raw.jsonl", 1_800_000_000)
     ingest = ("ingest", tmp_path / "raw.jsonl", "--shard-bytes", 8 << 20)
     started = time.monotonic()
     code, err = finish(start(*ingest, "--out", tmp_path / "reference", "--workers", 1), timeout=900)
