@@ -25,3 +25,10 @@ def real_data() -> Path:
     if not folder:
         pytest.skip("CURATOR_REAL_DATA is not set")
     return Path(folder)
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Names for bytes that are no text: compressed ones differ from run to run, and a test keeps its name."""
+    if isinstance(val, bytes) and not (val.isascii() and val.decode("latin-1").isprintable()):
+        return f"{argname} of {len(val)} bytes"
+    return None
