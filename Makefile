@@ -20,7 +20,7 @@ demo: $(VENV)/.installed  ## raw files to a trained checkpoint
 
 test: $(VENV)/.installed  ## the tests that run everywhere
 	@$(BIN)/python tests/startup_seconds.py
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 slow: $(VENV)/.installed  ## the slow tier: memory, kills, long runs
 	$(BIN)/pytest -m slow --timeout 1800
